@@ -1,1 +1,1 @@
-"""Integrations with agent frameworks, one module each, which needs that framework to be installed."""
+"""Integrations with agent frameworks. Each framework has one module, which needs that framework installed."""

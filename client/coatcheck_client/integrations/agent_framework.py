@@ -5,7 +5,7 @@ from coatcheck_client.integrations.agent_framework import CoatcheckProvider
 agent = Agent(OpenAIChatClient(), tools=[get_log], context_providers=[CoatcheckProvider()])
 """
 
-# ruff: noqa: ANN401 - whatever tools take and return
+# ruff: noqa: ANN401 - tools take and return values of any type
 # pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false, reportAttributeAccessIssue=false
 
 import asyncio
@@ -25,11 +25,11 @@ class CoatcheckProvider(ContextProvider):
     """Puts cards in place of the bulky results of an agent's tools, and offers the agent `read_artifact`."""
 
     def __init__(self, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> None:
-        """Nothing is sent yet.
+        """Sends nothing yet.
 
         Args:
-            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
-            options: of ToolOutputs.
+            client: the client to use; None for one with `COATCHECK_URL` and `COATCHECK_KEY`, or the local defaults.
+            options: see ToolOutputOptions.
         """
         super().__init__("coatcheck")
         outputs = ToolOutputs(client, **options)
@@ -47,7 +47,7 @@ class CoatcheckProvider(ContextProvider):
         self._cards = _Cards(outputs)
 
     async def before_run(self, *, context: Any, **_: Any) -> None:
-        """Adds `read_artifact`, and what makes cards, to a run."""
+        """Adds `read_artifact`, and the middleware that makes cards, to a run."""
         context.extend_tools(self.source_id, [self._read])
         context.extend_middleware(self.source_id, self._cards)
 

@@ -5,7 +5,7 @@ from coatcheck_client.integrations.agno import with_coatcheck
 agent = with_coatcheck(Agent(model=OpenAIChat("gpt-5"), tools=[get_log]))
 """
 
-# ruff: noqa: ANN401 - whatever tools return
+# ruff: noqa: ANN401 - tools return values of any type
 # pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
 
 import asyncio
@@ -28,19 +28,20 @@ A = TypeVar("A", Agent, Team)
 
 
 def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> A:
-    """Returns the same agent or team, which now has cards in place of bulky results, and `read_artifact`.
+    """Returns the same agent or team, now with cards in place of bulky results, and with `read_artifact`.
 
-    Members of a team need it for themselves. Results of tools with `show_result` or `stop_after_tool_call` stay as they
-    are for the user; so do those that a tool yields in pieces, among them what members answer.
+    Call it for each member of a team as well. Results of tools with `show_result` or `stop_after_tool_call` stay as
+    they are, because the user sees them. Results that a tool yields in pieces stay too, such as the answers of members.
 
     Args:
-        agent: before its first run.
-        client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
-        options: of ToolOutputs.
+        agent: an agent or a team that has not run yet.
+        client: the client to use; None for one with `COATCHECK_URL` and `COATCHECK_KEY`, or the local defaults.
+        options: see ToolOutputOptions.
 
     Raises:
-        ValueError: it has `read_artifact` already, or a tool has `tool_hooks`, which agno ignores beside its none.
-        RuntimeError: when `tools` is a function that makes them.
+        ValueError: the agent already has `read_artifact`; or it has no `tool_hooks` but one of its tools has: agno
+            ignores the hooks of tools once the agent has hooks.
+        RuntimeError: the agent's `tools` is a function that makes the tools.
     """
     if not agent.tool_hooks and (lost := [one.name for one in _functions(agent) if one.tool_hooks]):
         raise ValueError(f"an agent's tool_hooks replace those of its tools; move them to the agent: {lost}")
@@ -55,7 +56,7 @@ def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[To
         return result if function_name in shown else _card_result(result, outputs, function_name, arguments)
 
     if isinstance(agent.tools, list):
-        agent.set_tools(list(agent.tools))  # the caller's list stays as it is
+        agent.set_tools(list(agent.tools))  # the caller's list must not change
     agent.add_tool(Function(**declarations("json-schema")[0], entrypoint=read, skip_entrypoint_processing=True))
     agent.tool_hooks = [hook, *(agent.tool_hooks or ())]
     return agent

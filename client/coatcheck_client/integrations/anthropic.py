@@ -5,7 +5,7 @@ from coatcheck_client.integrations.anthropic import with_coatcheck
 runner = anthropic.beta.messages.tool_runner(tools=with_coatcheck([get_log]), ...)
 """
 
-# ruff: noqa: ANN401 - whatever tools take and return
+# ruff: noqa: ANN401 - tools take and return values of any type
 # pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
 
 import asyncio
@@ -28,13 +28,14 @@ _ASYNC = runnable.BetaAsyncFunctionTool | runnable.BetaAsyncBuiltinFunctionTool
 def with_coatcheck(
     tools: Iterable[Any], client: Client | None = None, **options: "Unpack[ToolOutputOptions]"
 ) -> list[Any]:
-    """Returns tools for a tool runner: these, with cards in place of bulky results, and `read_artifact`.
+    """Returns tools for a tool runner: the given ones, now with cards in place of bulky results, and `read_artifact`.
 
     Args:
-        tools: those that run here, such as functions under `@beta_tool` or `@beta_async_tool`; all of one kind, as
-            runners want it. Declarations without a function and toolsets stay as they are.
-        client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
-        options: of ToolOutputs.
+        tools: the tools that run in this process, such as functions with `@beta_tool` or `@beta_async_tool`. Runners
+            require that all of them are synchronous, or all asynchronous. Declarations without a function, and
+            toolsets, stay as they are.
+        client: the client to use; None for one with `COATCHECK_URL` and `COATCHECK_KEY`, or the local defaults.
+        options: see ToolOutputOptions.
     """
     outputs = ToolOutputs(client, **options)
     given = list(tools)

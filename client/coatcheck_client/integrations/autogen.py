@@ -5,7 +5,7 @@ from coatcheck_client.integrations.autogen import CoatcheckWorkbench
 agent = AssistantAgent("operator", model_client=model, workbench=CoatcheckWorkbench([get_log]))
 """
 
-# ruff: noqa: ANN401, D102 - whatever tools take and return
+# ruff: noqa: ANN401, D102 - tools take and return values of any type
 # pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
 
 import inspect
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class CoatcheckWorkbench(Workbench):
-    """A workbench around tools, or around another workbench: cards in place of bulky results, and `read_artifact`."""
+    """Wraps tools, or another workbench: bulky results become cards, and `read_artifact` is added to the tools."""
 
     def __init__(
         self,
@@ -30,12 +30,12 @@ class CoatcheckWorkbench(Workbench):
         client: Client | None = None,
         **options: "Unpack[ToolOutputOptions]",
     ) -> None:
-        """Nothing is sent yet.
+        """Sends nothing yet.
 
         Args:
-            around: a workbench, such as one of an MCP server; or tools and functions, as an agent takes them.
-            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
-            options: of ToolOutputs.
+            around: a workbench, such as that of an MCP server; or the tools and functions that an agent would take.
+            client: the client to use; None for one with `COATCHECK_URL` and `COATCHECK_KEY`, or the local defaults.
+            options: see ToolOutputOptions.
         """
         self._around: Any = around if isinstance(around, Workbench) else StaticWorkbench([*map(_tool, around)])
         self._outputs = ToolOutputs(client, **options)
@@ -49,7 +49,7 @@ class CoatcheckWorkbench(Workbench):
     async def call_tool(
         self, name: str, arguments: Any = None, cancellation_token: Any = None, call_id: Any = None
     ) -> Any:
-        """Returns a tool's result with a card in place of its text; images stay, and errors stay errors."""
+        """Returns a tool's result with a card in place of a bulky text. Images stay, and an error stays an error."""
         if name == self._declared["name"]:
             return await self._reading.call_tool(name, arguments, cancellation_token, call_id)
         done = await self._around.call_tool(name, arguments, cancellation_token, call_id)

@@ -5,7 +5,7 @@ from coatcheck_client.integrations.claude_agent_sdk import with_coatcheck
 query(prompt=..., options=with_coatcheck(ClaudeAgentOptions(...)))
 """
 
-# ruff: noqa: ANN401 - the SDK's hooks are untyped where they are not installed
+# ruff: noqa: ANN401 - the SDK's hooks have no types where the SDK is not installed
 # pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
 
 import asyncio
@@ -31,16 +31,18 @@ def with_coatcheck(
     max_tokens: int = 1_000,
     exempt_tools: Collection[str] = (),
 ) -> ClaudeAgentOptions:
-    """Returns options with a hook that puts cards in place of bulky results, and `read_artifact`, allowed, in a server.
+    """Returns options with a hook that puts cards in place of bulky results, and an MCP server with `read_artifact`.
+
+    The agent may call `read_artifact` without asking for permission.
 
     Args:
-        options: those of the agent, which stay as they are; its MCP servers must be a dictionary.
-        client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
-        max_tokens: the most tokens of a text that stays as it is; a longer one becomes a card of at most 600.
-        exempt_tools: names of tools whose results stay as they are, as the host has them (`mcp__workers__get_log`).
+        options: the agent's options, which are not changed; their `mcp_servers` must be a dictionary.
+        client: the client to use; None for one with `COATCHECK_URL` and `COATCHECK_KEY`, or the local defaults.
+        max_tokens: maximum tokens of a text that stays as it is; a longer one becomes a card of at most 600 tokens.
+        exempt_tools: names of tools whose results stay as they are, as the host spells them (`mcp__workers__get_log`).
 
     Raises:
-        TypeError: when the MCP servers are the path of a file, to which nothing can be added.
+        TypeError: `mcp_servers` is the path of a file, so that no server can be added.
     """
     given = options or ClaudeAgentOptions()
     if not isinstance(given.mcp_servers, dict):
@@ -53,7 +55,7 @@ def with_coatcheck(
             return {}
         try:
             return await asyncio.to_thread(lambda: used.answer_hook(whole_event(event), **limits))
-        except Exception as e:  # noqa: BLE001 - an agent is worth more than a card
+        except Exception as e:  # noqa: BLE001 - a failure must not stop the agent
             log.warning("the result of %s stays as it is: %s: %s", event.get("tool_name"), type(e).__name__, e)
             return {}
 

@@ -1,24 +1,28 @@
-"""The event of a PostToolUse hook, including all of an output that Claude Code has cut and kept in a file of its own.
+"""Completes the event of a PostToolUse hook with the whole output, if Claude Code has cut it and kept it in a file.
 
-For code that the host itself has started, on the same machine: a service must not open files that a request names.
+Only for code that the host itself starts on the same machine: a service must not open a file that a request names.
 """
 
 from pathlib import Path
 from typing import Any, Final, cast
 
 _LARGEST: Final = 24 * 1024**2
-"""Maximum bytes of a file that are handed over: what fits into a JSON request."""
+"""Maximum bytes of a file that is read: an event with more would not fit into a JSON request."""
 _SHELLS: Final = frozenset({"Bash", "PowerShell"})
+"""Tools whose output Claude Code cuts and keeps in a file."""
 _CUT: Final = ("persistedOutputPath", "persistedOutputSize")
+"""Members of a tool's response that name the file with the whole output, and its size."""
 
 Object = dict[str, Any]
 
 
 def whole_event(event: Object) -> Object:
-    """Returns the event with all of a shell's output; unchanged if the file does not exist or is over 24 MiB.
+    """Returns the event with the whole output of a shell.
+
+    Returns it unchanged if the tool is not a shell, if no file is named or exists, or if the file is over 24 MiB.
 
     Raises:
-        OSError: if the file cannot be read.
+        OSError: the file cannot be read.
     """
     response = event.get("tool_response")
     if event.get("tool_name") not in _SHELLS or not isinstance(response, dict):

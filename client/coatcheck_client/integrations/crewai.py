@@ -24,7 +24,7 @@ _DECLARED = declarations("json-schema")[0]
 
 
 class _Arguments(BaseModel, extra="allow"):
-    """Whatever a model says; the service checks it."""
+    """Accepts any arguments that a model gives; the service checks them."""
 
     artifact_id: str
 
@@ -34,7 +34,7 @@ class _Arguments(BaseModel, extra="allow"):
 
 
 class CoatcheckTool(BaseTool):
-    """The tool `read_artifact`; with it, bulky results of the other tools of an agent or a task become cards."""
+    """The tool `read_artifact`. In an agent or a task that has it, bulky results of the other tools become cards."""
 
     name: str = _DECLARED["name"]
     description: str = _DECLARED["description"]
@@ -43,11 +43,11 @@ class CoatcheckTool(BaseTool):
     _outputs: ToolOutputs = PrivateAttr()
 
     def __init__(self, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> None:
-        """Nothing is sent yet.
+        """Sends nothing yet.
 
         Args:
-            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
-            options: of ToolOutputs.
+            client: the client to use; None for one with `COATCHECK_URL` and `COATCHECK_KEY`, or the local defaults.
+            options: see ToolOutputOptions.
         """
         super().__init__()
         self._outputs = ToolOutputs(client, **options)
@@ -58,14 +58,17 @@ class CoatcheckTool(BaseTool):
         return self._outputs.client.read_artifact(**arguments)
 
     def card(self, context: ToolCallHookContext) -> str | None:
-        """Returns the card of a call's result; None for one that stays."""
+        """Returns the card for a call's result; None if the result stays as it is."""
         result = context.tool_result
         card = self._outputs.card(result, context.tool_name, arguments=context.tool_input)
         return None if card is result else card
 
 
 def _card(context: ToolCallHookContext) -> str | None:
-    """Handles the framework's hook for all agents: those with the tool get cards, except for what is their answer."""
+    """Handles the framework's hook, which runs for all agents: only those with the CoatcheckTool get cards.
+
+    A result that becomes the agent's answer stays as it is.
+    """
     beside = [*(getattr(context.task, "tools", None) or ()), *(getattr(context.agent, "tools", None) or ())]
     found = next((tool for tool in beside if isinstance(tool, CoatcheckTool)), None)
     if found is None or getattr(context.tool, "result_as_answer", False):

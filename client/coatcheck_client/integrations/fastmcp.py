@@ -28,17 +28,18 @@ if TYPE_CHECKING:
 
 
 class CoatcheckServerMiddleware(Middleware):
-    """Puts cards in place of the bulky results of a server's tools, and adds `read_artifact` to these.
+    """Puts cards in place of the bulky results of a server's tools, and adds the tool `read_artifact`.
 
-    Tools lose their output schemas, and a result with a card its structured content, which some hosts show instead.
+    Tools lose their output schemas, unless they are exempt. A result with a card loses its structured content, because
+    some hosts show the structured content instead of the text.
     """
 
     def __init__(self, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> None:
-        """Nothing is sent yet.
+        """Sends nothing yet.
 
         Args:
-            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
-            options: of ToolOutputs.
+            client: the client to use; None for one with `COATCHECK_URL` and `COATCHECK_KEY`, or the local defaults.
+            options: see ToolOutputOptions.
         """
         self._outputs = ToolOutputs(client, **options)
         self._exempt = frozenset(options.get("exempt_tools", ()))
@@ -56,7 +57,11 @@ class CoatcheckServerMiddleware(Middleware):
     async def on_call_tool(
         self, context: MiddlewareContext[CallToolRequestParams], call_next: CallNext[CallToolRequestParams, ToolResult]
     ) -> ToolResult:
-        """Returns the tool's result, or its card; what a tool raises is raised, a very long message as a card."""
+        """Returns the tool's result, with a card in place of its text if it is bulky.
+
+        Raises:
+            ToolError: the tool's own error, with a card in place of a bulky message.
+        """
         name, arguments = context.message.name, context.message.arguments or {}
         if name == self._read.name:
             return await self._answer({"name": name, "arguments": arguments})
@@ -86,5 +91,5 @@ class CoatcheckServerMiddleware(Middleware):
         try:
             answer = await asyncio.to_thread(self._outputs.client.call, call, form="text")
             return ToolResult(answer["text"], is_error=answer["is_error"])
-        except Exception as e:  # noqa: BLE001 - a model can act on a sentence
+        except Exception as e:  # noqa: BLE001 - the model gets a sentence about the failure
             return ToolResult(sentence(e), is_error=True)

@@ -27,25 +27,25 @@ class CoatcheckPlugin(BasePlugin):
     """Puts cards in place of bulky tool results of all agents of a runner, and offers these agents `read_artifact`."""
 
     def __init__(self, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> None:
-        """Nothing is sent yet.
+        """Sends nothing yet.
 
         Args:
-            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
-            options: of ToolOutputs.
+            client: the client to use; None for one with `COATCHECK_URL` and `COATCHECK_KEY`, or the local defaults.
+            options: see ToolOutputOptions.
         """
         super().__init__("coatcheck")
         self._outputs = ToolOutputs(client, **options)
         self._read = _ReadTool(self._outputs.client)
 
     async def before_model_callback(self, *, llm_request: Any, **_: Any) -> None:
-        """Adds `read_artifact` to a request with tools; without any, it may be one that must not have tools."""
+        """Adds `read_artifact` to a request that has tools. A request without tools may not be allowed to have any."""
         if llm_request.tools_dict and self._read.name not in llm_request.tools_dict:
             llm_request.append_tools([self._read])
 
     async def after_tool_callback(
         self, *, tool: BaseTool, tool_context: Any, result: Any, tool_args: Any = None, **_: Any
     ) -> Any:
-        """Returns the result with a card in place of its text; None for one that stays, or goes to the user."""
+        """Returns the result with a card in place of its text; None if the result stays or is for the user."""
         if tool_context.actions.skip_summarization or isinstance(result, types.Part | types.FunctionResponse):
             return None
         call = tool.name, tool_context.function_call_id
@@ -62,7 +62,7 @@ class CoatcheckPlugin(BasePlugin):
 
 
 def _has_media(value: object) -> bool:
-    """Returns whether a value contains a part of the framework's own, which it sends as an image or a file."""
+    """Returns whether a value contains a `types.Part`, which the framework sends as an image or a file."""
     members = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     return isinstance(value, types.Part) or any(map(_has_media, members))
 

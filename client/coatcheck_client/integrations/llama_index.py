@@ -5,7 +5,7 @@ from coatcheck_client.integrations.llama_index import with_coatcheck
 agent = with_coatcheck(FunctionAgent(tools=[get_log], llm=OpenAI("gpt-5")))
 """
 
-# ruff: noqa: ANN401 - whatever tools take and return
+# ruff: noqa: ANN401 - tools take and return values of any type
 # pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
 
 import copy
@@ -26,17 +26,18 @@ A = TypeVar("A", bound=BaseWorkflowAgent)
 
 
 def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> A:
-    """Returns the same agent, which now has cards in place of bulky results, and `read_artifact`.
+    """Returns the same agent, now with cards in place of bulky results, and with `read_artifact`.
 
-    Each agent of a workflow needs it for itself. Results of tools with `return_direct` go to the user, and stay.
+    Call it for each agent of a workflow. Results of tools with `return_direct` go to the user and stay as they are.
 
     Args:
-        agent: before its first run; one that has `read_artifact` already is a ValueError.
-        client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
-        options: of ToolOutputs.
+        agent: an agent that has not run yet.
+        client: the client to use; None for one with `COATCHECK_URL` and `COATCHECK_KEY`, or the local defaults.
+        options: see ToolOutputOptions.
 
     Raises:
-        TypeError: for an agent that calls its tools in code, where `read_artifact` is not.
+        TypeError: the agent calls its tools from code that it writes, where `read_artifact` is not available.
+        ValueError: the agent already has `read_artifact`.
     """
     if isinstance(agent, CodeActAgent):
         raise TypeError("a CodeActAgent calls its tools in code of its own, where read_artifact is not")
@@ -55,7 +56,7 @@ def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[To
 
 
 def _carding_tool(tool: BaseTool, outputs: ToolOutputs) -> AsyncBaseTool:
-    """Returns the tool as one of its own type, by which the framework knows what needs a context."""
+    """Returns a copy that keeps the tool's type, because the type tells the framework which tools need a context."""
     own: Any = copy.copy(adapt_to_async_tool(tool))
     call = own.acall
 

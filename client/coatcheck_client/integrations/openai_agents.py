@@ -33,16 +33,16 @@ def with_coatcheck(
 ) -> Agent[Any]:
     """Returns the agent with cards in place of its tools' bulky results, and with `read_artifact`.
 
-    Each agent of a handoff needs it for its own tools. What tools of `mcp_servers` and hosted tools answer stays as it
-    is: put `coatcheck mcp-wrap` before an MCP server.
+    Call it for each agent of a handoff. Results of hosted tools and of the tools of `mcp_servers` stay as they are. To
+    get cards from an MCP server, run the server behind `coatcheck mcp-wrap`.
 
     Args:
-        agent: it is left as it is.
-        client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
-        options: of ToolOutputs.
+        agent: the agent to copy; it is not changed.
+        client: the client to use; None for one with `COATCHECK_URL` and `COATCHECK_KEY`, or the local defaults.
+        options: see ToolOutputOptions.
 
     Raises:
-        ValueError: for an agent that has `read_artifact` already.
+        ValueError: the agent already has `read_artifact`.
     """
     outputs = ToolOutputs.of_agent((tool.name for tool in agent.tools), client, options)
     tools = [_carding_tool(tool, outputs) if isinstance(tool, FunctionTool) else tool for tool in agent.tools]
@@ -52,8 +52,8 @@ def with_coatcheck(
 def compacting(client: Client | None = None, **options: object) -> Callable[[CallModelData[Any]], Awaitable[Any]]:
     """Returns a `call_model_input_filter` that compacts each request; the SDK's session stays as it is.
 
-    With it, `searches="passages"` of `with_coatcheck` shows a web search's passages in their turn only. `options` are
-    those of the client's `compact`; the default policy protects nothing.
+    With this filter and `searches="passages"` in `with_coatcheck`, the model gets a web search's passages only in the
+    turn of the search. `options` are those of the client's `compact`; the default policy protects nothing.
     """
     used = client or Client()
     arguments: Any = {"format": "openai-responses", "policy": {"protect": "none"}, **options}
@@ -62,7 +62,7 @@ def compacting(client: Client | None = None, **options: object) -> Callable[[Cal
         given = data.model_data
         try:
             done = await asyncio.to_thread(lambda: used.compact({"input": given.input}, **arguments))
-        except Exception as e:  # noqa: BLE001 - an agent is worth more than a smaller request
+        except Exception as e:  # noqa: BLE001 - a failure must not stop the agent
             log.warning("a request to the model is sent as it is: %s", e)
             return given
         return ModelInputData(input=done.body["input"], instructions=given.instructions)
@@ -73,7 +73,7 @@ def compacting(client: Client | None = None, **options: object) -> Callable[[Cal
 def _carding_tool(tool: FunctionTool, outputs: ToolOutputs) -> FunctionTool:
     invoke = tool.on_invoke_tool
 
-    async def invoked(context: ToolContext[Any], arguments: str) -> Any:  # noqa: ANN401 - whatever tools return
+    async def invoked(context: ToolContext[Any], arguments: str) -> Any:  # noqa: ANN401 - tools return any type
         return await outputs.acard(
             await invoke(context, arguments), tool.name, context.tool_call_id, arguments=arguments
         )

@@ -1,6 +1,7 @@
-"""Tool results that are lists of parts: their texts, their embedded resources, and the parts with a card in place.
+"""Handles tool results that are lists of parts: finds texts and embedded resources, and puts a card in their place.
 
-Parts are dictionaries in a provider's form, or objects of a framework's own types, whose text is their `text`. Pure.
+A part is a dictionary in a provider's form, or an object of a framework's type that has its text in `text`. Pure
+functions.
 """
 
 import copy
@@ -15,11 +16,11 @@ Block = Mapping[str, Any]
 """A block of an MCP result, as JSON."""
 
 _MEDIA: Final = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "data"})
-"""Types of parts that are seen or heard. Files are not included: entries of a folder say that they are files, too."""
+"""Types of parts with pictures or sound. `file` is not one: entries of a folder also state that they are files."""
 
 
 def texts_of(result: object) -> list[str] | None:
-    """Returns the texts among the parts of a result; None for anything but a list of parts, or without texts."""
+    """Returns the texts of a result that is a list of parts; None for any other result, or if no part has text."""
     if not isinstance(result, list | tuple):
         return None
     parts = cast("Sequence[object]", result)
@@ -30,7 +31,7 @@ def texts_of(result: object) -> list[str] | None:
 
 
 def is_media(result: object) -> bool:
-    """Returns whether a result is an image or the like, or a list of only such parts."""
+    """Returns whether a result is a picture, a video or sound, or a list of nothing but such parts."""
     parts = cast("Sequence[object]", result) if isinstance(result, list | tuple) else [result]
     return bool(parts) and all(_kind(part) in _MEDIA and text_of(part) is None for part in parts)
 
@@ -46,7 +47,7 @@ def text_of(part: object) -> str | None:
 
 
 def with_card(parts: Sequence[Any], card: str) -> list[Any]:
-    """Returns the parts with the card as the first text; the other texts are dropped, and everything else stays."""
+    """Returns the parts with the card in place of the first text and without the other texts; other parts stay."""
     kept: list[Any] = []
     has_card = False
     for part in parts:
@@ -59,22 +60,26 @@ def with_card(parts: Sequence[Any], card: str) -> list[Any]:
 
 
 class Resource(NamedTuple):
-    """An embedded resource that is stored by itself."""
+    """An embedded resource that is stored as an artifact of its own."""
 
     data: str | bytes
     declared: dict[str, Any]
-    """Its media type, and its address as URL or title."""
+    """What a put declares about it: its media type, and its URI as `url` or as `title`."""
 
     def text_in(self, receipt: Receipt) -> str | None:
-        """Returns what a model reads in place of the resource; None if it stays.
+        """Returns what a model reads in place of the resource; None if the resource stays as it is.
 
-        Its bytes are never shown as such: if they could not be stored, the text says so.
+        The model never sees binary data: if the data could not be stored, the returned text says so.
         """
         return None if receipt.inline and isinstance(self.data, str) else receipt.text
 
 
 def resource_of(block: Block, most: int) -> Resource | None:
-    """Returns the embedded resource in a block; None for another block, for at most `most` bytes, and for a card."""
+    """Returns the embedded resource in a block.
+
+    Returns None if the block has none, if the resource's text or base64 has at most `most` characters, or if the text
+    is a card.
+    """
     resource: object = block.get("resource")
     if block.get("type") != "resource" or not isinstance(resource, Mapping):
         return None
@@ -89,7 +94,10 @@ def resource_of(block: Block, most: int) -> Resource | None:
 
 
 def _kind(part: object) -> str:
-    """Returns a part's type; empty for anything else. Parts of Bedrock and of Google state it with a member."""
+    """Returns a part's type; empty for anything that is not a part.
+
+    Parts of Bedrock and of Google have no `type`: the member that they have tells their type.
+    """
     if isinstance(part, dict):
         block = cast("dict[Any, Any]", part)
         kind: object = block.get("type", next(iter(block)) if len(block) == 1 else None)

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class Coatcheck(AbstractCapability[Any]):
-    """Puts cards in place of the bulky results of an agent's tools, of every toolset, and offers `read_artifact`."""
+    """Puts cards in place of the bulky results of all tools of an agent, and offers the agent `read_artifact`."""
 
     def __init__(self, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> None:
-        """Nothing is sent yet.
+        """Sends nothing yet.
 
         Args:
-            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
-            options: of ToolOutputs.
+            client: the client to use; None for one with `COATCHECK_URL` and `COATCHECK_KEY`, or the local defaults.
+            options: see ToolOutputOptions.
         """
         self._outputs = ToolOutputs(client, **options)
 
@@ -41,7 +41,7 @@ class Coatcheck(AbstractCapability[Any]):
         """Returns a toolset with only `read_artifact`."""
         (declared,) = declarations("json-schema")
 
-        async def read(**arguments: Any) -> str:  # noqa: ANN401 - the schema says what; the service checks it
+        async def read(**arguments: Any) -> str:  # noqa: ANN401 - the schema names them; the service checks them
             return await asyncio.to_thread(self._outputs.client.read_artifact, **arguments)
 
         tool = Tool.from_schema(read, declared["name"], declared["description"], declared["parameters"])
@@ -54,9 +54,9 @@ class Coatcheck(AbstractCapability[Any]):
         call: ToolCallPart,
         tool_def: ToolDefinition,
         args: dict[str, Any],
-        result: Any,  # noqa: ANN401 - whatever tools return
+        result: Any,  # noqa: ANN401 - tools return values of any type
     ) -> Any:  # noqa: ANN401
-        """Returns the result with a card in place of its text. What the framework's own tools return keeps its form."""
+        """Returns the result with a card in place of its text; a result of the framework's own tools stays as it is."""
         if tool_def.tool_kind is not None:
             return result
         if isinstance(result, ToolReturn):

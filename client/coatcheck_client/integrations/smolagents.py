@@ -5,7 +5,7 @@ from coatcheck_client.integrations.smolagents import with_coatcheck
 agent = with_coatcheck(ToolCallingAgent(tools=[get_log], model=model))
 """
 
-# ruff: noqa: ANN401 - whatever tools take and return
+# ruff: noqa: ANN401 - tools take and return values of any type
 # pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
 
 import copy
@@ -21,19 +21,23 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 A = TypeVar("A", bound=MultiStepAgent)
-_LAST: Final = "Last output from code snippet:\n"  # and then both ends of the value of the code's last line
+_LAST: Final = "Last output from code snippet:\n"  # both ends of the last line's value follow
 
 
 def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> A:
-    """Returns the same agent, which now has cards in place of bulky results, and `read_artifact`.
+    """Returns the same agent, now with cards in place of bulky results, and with `read_artifact`.
 
-    Of an agent that calls tools each tool's result becomes a card. One that writes code goes on computing with whole
-    results; what becomes a card is what the code shows to the model. Managed agents need it for themselves.
+    If the agent calls tools, each bulky result becomes a card. If the agent writes code, its code still gets whole
+    results, and only bulky output that the code shows to the model becomes a card. Call it for each managed agent too.
 
     Args:
-        agent: before its first run; one that has `read_artifact` already is a ValueError.
-        client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
-        options: of ToolOutputs. For code `exempt_tools` are those in whose steps everything is shown.
+        agent: an agent that has not run yet.
+        client: the client to use; None for one with `COATCHECK_URL` and `COATCHECK_KEY`, or the local defaults.
+        options: see ToolOutputOptions. If the agent writes code, the whole output of a step is shown when its code
+            calls one of `exempt_tools`.
+
+    Raises:
+        ValueError: the agent already has `read_artifact`.
     """
     outputs = ToolOutputs.of_agent(agent.tools, client, options)
     read, exempt = _ReadTool(outputs.client), options.get("exempt_tools", ())

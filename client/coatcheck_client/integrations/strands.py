@@ -30,22 +30,22 @@ class CoatcheckAgentPlugin(Plugin):
     name = "coatcheck"
 
     def __init__(self, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> None:
-        """Nothing is sent yet.
+        """Sends nothing yet.
 
         Args:
-            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
-            options: of ToolOutputs.
+            client: the client to use; None for one with `COATCHECK_URL` and `COATCHECK_KEY`, or the local defaults.
+            options: see ToolOutputOptions.
         """
         super().__init__()
         self._outputs = ToolOutputs(client, **options)
 
     def init_agent(self, agent: Agent) -> None:
-        """Gives an agent the tool and the hook."""
+        """Adds `read_artifact`, and the hook that makes cards, to an agent."""
         agent.tool_registry.process_tools([_read_tool(self._outputs.client)])
         agent.add_hook(self._card, AfterToolCallEvent)
 
     async def _card(self, event: AfterToolCallEvent) -> None:
-        """Replaces texts and JSON of a result by one card; images and documents stay. A failure stays one."""
+        """Replaces the texts and JSON of a result by one card. Images and documents stay; a failure stays a failure."""
         name = event.tool_use["name"]
         given = read_payload(lambda: [_as_text(part) for part in event.result["content"]], name)
         if event.retry or given is None or not any("text" in part for part in given):
@@ -58,7 +58,7 @@ class CoatcheckAgentPlugin(Plugin):
 
 
 def _as_text(part: Any) -> Any:
-    """Returns the part as the SDK's model providers send it: JSON is text."""
+    """Returns the part as the SDK's model providers send it: JSON becomes text."""
     return {"text": json.dumps(part["json"], ensure_ascii=False, default=str)} if "json" in part else part
 
 

@@ -1,7 +1,8 @@
-"""What the hooks of agent frameworks share: a tool's result goes in, what the model reads comes out.
+"""Turns a tool's result into what the model reads; the hooks of all agent frameworks share this.
 
 A hook must not break an agent: a failure here is logged, and the result stays as it is. Frameworks start and end event
-loops as they like, so the client blocks, and is called from a thread in asynchronous code.
+loops at any time, and an asynchronous client would be bound to one. So the client is a blocking one, and asynchronous
+code calls it from a thread.
 """
 
 import asyncio
@@ -27,35 +28,37 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MAX_TOKENS: Final = 1_000
+"""Default maximum tokens of a result that stays as it is."""
 _LONGEST_CARD: Final = 600
+"""Maximum tokens of a card."""
 
 
 class ToolOutputOptions(TypedDict, total=False):
     """How tool results are replaced; every integration accepts these."""
 
     max_tokens: int
-    """Maximum tokens of a result that stays as it is, by default 1,000; a longer one becomes a card of at most 600."""
+    """Maximum tokens of a result that stays as it is, by default 1,000; a longer one becomes a card (at most 600)."""
     exempt_tools: Collection[str]
     """Names of tools whose results stay as they are."""
     session: str | None
-    """The session of payloads; None for the client's own."""
+    """The session that payloads belong to; None for the client's own."""
     searches: Searches
-    """What a web search's result becomes: its `summary` with all sources, which is the default because what a tool
-    returned stays in the conversation, its `passages`, or a card like any other (`off`)."""
+    """What a web search's result becomes: the `summary` with all sources, the `passages`, or, with `off`, a card like
+    any other. The default is `summary`, because a tool's result stays in the conversation in all later turns."""
     search_tools: Collection[str]
-    """Names of tools that search the web, in addition to those whose name or result says so."""
+    """Names of tools that search the web. Tools whose name or result shows that they do need not be listed."""
     on_unreachable: OnUnreachable
-    """What a bulky result becomes while the service is away: the `original`, which is the default, or its `ends`."""
+    """What a bulky result becomes if the service fails: the `original` (the default), or only its two `ends`."""
 
 
 class ToolOutputs:
     """Puts cards in place of bulky tool results. Safe to share between threads and event loops."""
 
     def __init__(self, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> None:
-        """Nothing is sent yet.
+        """Sends nothing yet.
 
         Args:
-            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
+            client: the client to use; None for one with `COATCHECK_URL` and `COATCHECK_KEY`, or the local defaults.
             options: see ToolOutputOptions.
         """
         max_tokens = options.get("max_tokens", _MAX_TOKENS)
@@ -75,15 +78,17 @@ class ToolOutputs:
 
     @classmethod
     def of_agent(cls, tools: Iterable[str], client: Client | None, options: ToolOutputOptions) -> "ToolOutputs":
-        """Returns what an agent's hooks share. An agent is wrapped once: options of a second time would have no effect.
+        """Returns the ToolOutputs for an agent's hooks.
+
+        An agent is wrapped only once: the options of a second call would have no effect.
 
         Args:
             tools: names of the agent's tools.
-            client: how to reach the service; None for the default.
+            client: the client to use; None for the default one.
             options: see ToolOutputOptions.
 
         Raises:
-            ValueError: the agent has `read_artifact` already.
+            ValueError: the agent already has `read_artifact`.
         """
         if "read_artifact" in tools:
             raise ValueError("the agent has read_artifact already: wrap it once, with all options")
@@ -91,7 +96,7 @@ class ToolOutputs:
 
     def card(
         self,
-        result: Any,  # noqa: ANN401 - whatever tools return
+        result: Any,  # noqa: ANN401 - tools return values of any type
         tool_name: str,
         tool_call_id: str | None = None,
         session: str | None = None,
@@ -99,22 +104,22 @@ class ToolOutputs:
     ) -> Any:  # noqa: ANN401 - as above
         """Returns the result itself, or what the model reads in its place; never raises.
 
-        Text becomes a card. In a list of parts, the texts become one card and everything else stays, such as images.
-        Images alone stay. Any other value that is bulky as JSON becomes the card's text.
+        A bulky text becomes a card. In a list of parts, the texts become one card, and everything else, such as images,
+        stays. A list of only images stays as it is. Any other value becomes a card if its JSON is bulky.
 
         Args:
-            result: what a tool returned: text, parts in any provider's form, or any other value.
+            result: what the tool returned: text, parts in any provider's form, or any other value.
             tool_name: the tool's name. Coatcheck's own tools are exempt.
             tool_call_id: the provider's ID of the call.
             session: the session of the payload, if the framework knows it; None: the one given to the constructor.
-            arguments: those of the call, or their JSON: a search's say what it was for.
+            arguments: the call's arguments, or their JSON; those of a web search contain its query.
         """
         if tool_name in self._exempt or is_own(tool_name):
             return result
         try:
             call_fields = {"tool_name": tool_name, "tool_call_id": tool_call_id, "session": session}
             return self._card_result(result, {**call_fields, **search_fields(tool_name, arguments, self._search_tools)})
-        except Exception as e:  # noqa: BLE001 - an agent is worth more than a card
+        except Exception as e:  # noqa: BLE001 - a failure must not stop the agent
             log.warning("the result of %s stays as it is: %s", tool_name, e)
             return result
 
@@ -126,18 +131,18 @@ class ToolOutputs:
         session: str | None = None,
         arguments: object = None,
     ) -> Any:  # noqa: ANN401
-        """Like `card`, on an event loop."""
+        """Like `card`, but works in a thread, so that it does not block an event loop."""
         return await asyncio.to_thread(self.card, result, tool_name, tool_call_id, session, arguments)
 
     def card_resources(self, blocks: Iterable[Block], tool_name: str) -> dict[int, str]:
-        """Stores large embedded resources of an MCP result by themselves; never raises.
+        """Stores each large embedded resource of an MCP result as an artifact of its own; never raises.
 
         Args:
-            blocks: those of the result, as JSON objects.
+            blocks: the result's blocks, as JSON objects.
             tool_name: the tool's name, as for `card`.
 
         Returns:
-            What the model reads in place of a resource, by the number of its block.
+            What the model reads in place of each stored resource, by the index of the resource's block.
         """
         cards: dict[int, str] = {}
         if tool_name in self._exempt or is_own(tool_name):
@@ -150,7 +155,7 @@ class ToolOutputs:
                 receipt = self.client.put(resource.data, on_unreachable=self._on_unreachable, **declared)
                 if (text := resource.text_in(receipt)) is not None:
                     cards[at] = text
-        except Exception as e:  # noqa: BLE001 - an agent is worth more than a card
+        except Exception as e:  # noqa: BLE001 - a failure must not stop the agent
             log.warning("embedded resources of %s stay as they are: %s", tool_name, e)
         return cards
 
@@ -182,23 +187,23 @@ class ToolOutputs:
             return receipt.text
 
     def _name_blobs(self, text: str, declared: DeclaredFields) -> str:
-        """Returns a text with names in place of bytes that are encoded in it, once these are stored."""
+        """Stores binary data that is encoded in a text, and returns the text with names in place of what was stored."""
         data = text.encode("utf-8", "replace")
         ids: list[tuple[Blob, str | None]] = []
         for blob in large_blobs(data):
             fields: DeclaredFields = {**self._limits, **declared, "media_type": blob.media_type}
             receipt = self.client.put(blob.decode(data), on_unreachable="ends", **fields)
-            if not receipt.stored and not is_withheld(receipt):  # nor would the others be
+            if not receipt.stored and not is_withheld(receipt):  # the others could not be stored either
                 break
             ids.append((blob, receipt.id or REFUSED))
         return with_ids(data, ids).decode() if ids else text
 
 
 def read_payload(read: Callable[[], T], tool_name: str) -> T | None:
-    """Returns the payload of a result, which `read` returns; None, with a line in the log, if that fails."""
+    """Returns the payload that `read` takes from a result; if `read` fails, logs that and returns None."""
     try:
         return read()
-    except Exception as e:  # noqa: BLE001 - results run code of their own, and an agent is worth more than a card
+    except Exception as e:  # noqa: BLE001 - a result may run code of its own, and a failure must not stop the agent
         log.warning("the result of %s stays as it is: %s: %s", tool_name, type(e).__name__, e)
         return None
 
@@ -209,7 +214,7 @@ def _is_ours(payload: Payload, texts: list[str] | None) -> bool:
 
 
 def _size(payload: Payload) -> int:
-    """Returns the number of bytes; a token has at least one."""
+    """Returns the payload's bytes, which are at least as many as its tokens: a token has at least one byte."""
     if isinstance(payload, EncodedJson):
         return len(payload.data)
     return len(payload if isinstance(payload, bytes) else payload.encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""The command line: one command, one function; `--json` everywhere; exit codes that mean something."""
+"""The command line: each command is one function, and its exit code tells how it ended. Most commands have `--json`."""
 
 from typing import Final
 
@@ -50,8 +50,8 @@ COMMANDS: Final = {
     "status": ("namespace", "Show how full a session's context was when it was measured or compacted last."),
     "usage": ("namespace", "Show how much each namespace holds: artifacts, stored bytes, and its limits."),
 }
-"""Each command with its module and the first sentence of its help, so that the help and each command import nothing
-else."""
+"""For each command, its module and the first sentence of its help. So the help imports no command, and a command
+imports no other."""
 
 
 class _Coatcheck(Commands):

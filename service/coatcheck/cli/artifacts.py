@@ -77,7 +77,7 @@ def get(service: ServiceClient, artifact_id: str, output: Path | None, **paramet
 
 
 def _write(response: httpx.Response, output: Path | None) -> None:
-    """Writes the response to standard output or to a new file, which is removed if it stays incomplete."""
+    """Writes the response to standard output, or to a new file. An incomplete file is removed."""
     if output is None:
         for piece in response.iter_bytes(_PIECE_BYTES):
             echo(piece, nl=False)

@@ -1,7 +1,7 @@
 """`put`, `card`, `read`, `search`: use a running service over HTTP.
 
-`put` is at the end of pipelines, and what it prints is all that is left of an output. Whatever fails, it prints the
-text, or both its ends; only a payload that was refused for a secret in it is withheld.
+`put` stands at the end of a pipeline, and the output remains only where `put` stores or prints it. So whatever fails,
+`put` prints the text, or the text's two ends. It withholds only a payload that was refused for a secret in it.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ PROGRESS_FROM = 8 * 1024**2
 
 
 def _show(body: dict[str, Any], *, as_json: bool) -> None:
-    """Prints the text exactly, or the whole answer."""
+    """Prints the text of an answer exactly, and warnings on standard error; or the whole answer as JSON."""
     if as_json:
         echo(json.dumps(body, ensure_ascii=False, indent=2))
         return
@@ -56,7 +56,7 @@ class _Payload:
     """The payload while it is sent: its pieces, and its two ends, which are printed if anything fails."""
 
     def __init__(self, pieces: Iterator[bytes], fields: dict[str, Any], *, as_json: bool) -> None:
-        """`fields`: the options of the command, of which the budgets count."""
+        """`fields`: the options of the command, of which only the budgets are used."""
         self._budgets = fallback.asked(cast("DeclaredFields", fields))
         self._ends = fallback.Ends(self._budgets.room)
         self._pieces = pieces
@@ -70,12 +70,12 @@ class _Payload:
 
     @contextlib.contextmanager
     def print_on_failure(self) -> Generator[None]:
-        """Prints the payload, or its ends, if the block fails; the reason has been printed, or is raised on."""
+        """Prints the payload, or its two ends, if the `with` block fails; then raises the error again."""
         try:
             yield
         except BaseException as error:
-            if not isinstance(error, KeyboardInterrupt):  # then the rest may never come
-                with contextlib.suppress(Failure):  # what could be read counts
+            if not isinstance(error, KeyboardInterrupt):  # after Ctrl-C, the rest may never come
+                with contextlib.suppress(Failure):  # print what could be read
                     deque(self, maxlen=0)
             # The same text that the client library returns when the service is away.
             receipt = fallback.receipt(self._ends, self._budgets, _reason(error))
@@ -84,7 +84,7 @@ class _Payload:
 
 
 def _reason(error: BaseException) -> ServiceError:
-    """Returns how a command ended as the error of a client."""
+    """Returns the failure of a command as an error of the client library."""
     if isinstance(error, Failure):
         code = WRONG if error.code == Exit.WRONG else UNREACHABLE
         return ServiceError(error.error_code or code, f"{error.message.rstrip('.')}.")
@@ -145,7 +145,7 @@ def put(service: ServiceClient, file: str, **fields: Any) -> None:  # noqa: ANN4
                 content=_chunks(iter(payload), size),
             )
     _show(body, as_json=service.as_json)
-    if not body["stored"]:  # the text is good, and a warning on standard error has said why
+    if not body["stored"]:  # the text is printed, and a warning on standard error has said why
         sys.exit(Exit.UNREACHABLE)
 
 
@@ -182,7 +182,7 @@ def _params(file: str, fields: dict[str, Any]) -> httpx.QueryParams:
         params.append(("oversize", "keep_ends"))
     if fields["no_tools"]:
         params.append(("tools", "none"))
-    params.append(("allow_empty", "true"))  # a missing file has already been refused
+    params.append(("allow_empty", "true"))  # an empty file is meant: a missing one has been refused already
     return httpx.QueryParams(tuple((name, sendable(value)) for name, value in params))
 
 
@@ -197,7 +197,7 @@ def _headers(file: str, fields: dict[str, Any], size: int | None) -> dict[str, s
 def _size(file: str) -> int | None:
     """Returns the size of a regular file.
 
-    None if only reading it tells: a pipe, or a file that is generated as it is read.
+    None if the size is known only after reading: of a pipe, or of a file that is generated while it is read.
     """
     return Path(file).stat().st_size or None if _regular(file) else None
 
@@ -207,7 +207,7 @@ def _regular(file: str) -> bool:
 
 
 def _chunks(pieces: Iterator[bytes], size: int | None) -> Iterator[bytes]:
-    """Yields the pieces; those of a long file move a progress bar on a terminal."""
+    """Yields the pieces. For a long file, shows a progress bar on a terminal."""
     if size is None or size < PROGRESS_FROM or not is_terminal(sys.stderr):
         yield from pieces
         return
@@ -220,7 +220,7 @@ def _chunks(pieces: Iterator[bytes], size: int | None) -> Iterator[bytes]:
 def _pieces(file: str, stream: BufferedReader, size: int | None) -> Iterator[bytes]:
     """Yields the file in pieces, up to its announced size."""
     sent_bytes = 0
-    # What is appended to a log while it is sent was not announced, and is left for the next time.
+    # Lines that are appended to a log during the upload exceed the announced size: they are left for the next put.
     while chunk := _piece(file, stream, CHUNK_BYTES if size is None else min(CHUNK_BYTES, size - sent_bytes)):
         yield chunk
         sent_bytes += len(chunk)
@@ -232,7 +232,7 @@ def _pieces(file: str, stream: BufferedReader, size: int | None) -> Iterator[byt
 
 def _piece(file: str, stream: BufferedReader, size: int) -> bytes:
     try:
-        return stream.read1(size)  # what is there: an output may arrive slowly
+        return stream.read1(size)  # only what has arrived: an output may be slow
     except OSError as error:
         unreadable(file, error)
 

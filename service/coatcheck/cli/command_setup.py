@@ -1,7 +1,7 @@
-"""What commands share: settings, options that take a size, errors in the words of options, pipes, signs of progress.
+"""Shared by the commands: settings, options that take a size, errors that name options, pipes, and progress.
 
-A command at the end of a pipe prints what it was given if anything fails: that exists nowhere else, and a model, or
-another program, waits for it. Signs of progress appear on a terminal only.
+If anything fails, a command at the end of a pipe prints its input: the input exists nowhere else, and a model or
+another program waits for it. Progress is shown only on a terminal.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from coatcheck.core.text.count import plural
 from coatcheck.settings import Settings, load
 
 _EXITS = {Code.INVALID_REQUEST: Exit.WRONG, Code.INTEGRITY: Exit.NOTHING}
-"""Exit codes of errors that are no failure of storage."""
+"""Exit codes of errors that are not failures of storage."""
 
 
 def settings_for(data: str | None) -> Settings:
@@ -39,7 +39,7 @@ def settings_for(data: str | None) -> Settings:
 
 
 def holds_store(settings: Settings) -> bool:
-    """Returns whether there is a store already, as far as can be told without opening it."""
+    """Returns whether a store exists already. Without opening PostgreSQL this is not known, and counts as true."""
     if settings.database_url:
         return True
     from coatcheck.bootstrap import DATABASE  # noqa: PLC0415 - the client commands must start quickly
@@ -72,7 +72,11 @@ def render_size(count: float) -> str:
 
 
 def byte_size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
-    """Callback of an option that takes a size: its bytes, None without a value; else it ends the command."""
+    """Converts the value of an option that takes a size into bytes; None if there is no value. A callback for click.
+
+    Raises:
+        click.BadParameter: the value is not a size; click then ends the command.
+    """
     if value is None:
         return None
     try:
@@ -92,13 +96,13 @@ _FIELD: Final = re.compile(
     """,
     re.VERBOSE,
 )
-"""Matches where one of the service's sentences names a field; other words that look like one stay."""
+"""Matches the names of fields in the service's sentences, but not other words that look like fields."""
 _CALLED: Final = {"url": "source", "labels": "label"}
-"""Fields whose option has another name."""
+"""Fields whose option has another name, with that name."""
 
 
 def in_options(sentence: str) -> str:
-    """Returns a sentence with the running command's options in place of fields; quotations stay as they are."""
+    """Returns a sentence that names the running command's options instead of fields; quotations stay as they are."""
     context = click.get_current_context(silent=True)
     if context is None:
         return sentence
@@ -108,20 +112,20 @@ def in_options(sentence: str) -> str:
         name = next(each for each in match.groups() if each)
         return options.get(name) or options.get(_CALLED.get(name, "")) or match[0]
 
-    # What is in quotation marks is somebody's pattern, or an example.
+    # Text in quotation marks is a user's pattern, or an example.
     parts = re.split(r'(".*")', sentence)
     return "".join(part if at % 2 else _FIELD.sub(option, part) for at, part in enumerate(parts))
 
 
 PIPE: Final = "-"
-"""The name of standard input as a file."""
+"""The file name that stands for standard input."""
 
 Rescue = Callable[[str, BufferedReader, Failure, bool], None]
-"""Prints what came through a pipe: its name, the pipe, why the command fails, and whether as JSON."""
+"""Prints what came through a pipe. Arguments: the pipe's name, the pipe, the failure, whether to print JSON."""
 
 
 class PipeCommand(click.Command):
-    """A command that prints what came through its pipe even if its options are wrong, so that it never begins."""
+    """A command that prints what came through its pipe even if it cannot start because its options are wrong."""
 
     def __init__(self, *args: Any, rescue: Rescue, **attributes: Any) -> None:  # noqa: ANN401 - as those of click
         super().__init__(*args, **attributes)
@@ -133,7 +137,7 @@ class PipeCommand(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            # The options could not be read, so the pipe is recognised by its name among the words as they were typed.
+            # The options could not be parsed, so the pipe is recognised by its name among the typed arguments.
             if (pipe := next(filter(_is_pipe, arguments), None)) is not None:
                 failure = Failure(Exit.WRONG, error.format_message())
                 with contextlib.suppress(Failure), open_input(pipe) as stream:
@@ -142,7 +146,7 @@ class PipeCommand(click.Command):
 
 
 def _is_pipe(argument: str) -> bool:
-    """Returns whether an argument names a pipe; a terminal is none, since nobody has typed anything yet."""
+    """Returns whether an argument names a pipe. A terminal does not count, since nobody has typed anything yet."""
     if argument == PIPE:
         return not is_terminal(standard_input())
     try:
@@ -152,7 +156,7 @@ def _is_pipe(argument: str) -> bool:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Returns whether a standard stream is a terminal; None is one that was closed before the start."""
+    """Returns whether a standard stream is a terminal. None stands for a stream that was closed before the start."""
     return stream is not None and stream.isatty()
 
 
@@ -176,12 +180,12 @@ def unreadable(file: str, error: OSError) -> NoReturn:
 
 
 def sendable(text: str) -> str:
-    """Returns a name or a title that can be sent: bytes in it that are not text become U+FFFD, as in a file's name."""
+    """Returns a name or a title that can be sent. Bytes that are not text, as in some files' names, become U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 QUIET_SECONDS: Final = 2.0
-"""Seconds before anything is shown."""
+"""Seconds before the progress is shown."""
 _TICK: Final = 1.0
 """Seconds between two updates of the line that shows the progress."""
 
@@ -203,14 +207,14 @@ class Waiting:
 
     @property
     def line(self) -> str:
-        """Returns what is done, for how long, and how much of it."""
+        """Returns the line to show: what is being done, for how long, and how much is done already."""
         amount = f", {plural(self._count, self._items)}, {render_size(self._size)}" if self._count else ""
         return f"{self._what}: {time.monotonic() - self._began:,.0f} s{amount}"
 
 
 @contextlib.contextmanager
 def waiting(what: str, items: str = "blob", *, quiet: float = QUIET_SECONDS, tick: float = _TICK) -> Generator[Waiting]:
-    """Shows on one line of standard error what is done, for how long, and the reported progress, until it is done."""
+    """Shows the progress of the `with` block on one line of standard error, if that is a terminal."""
     work = Waiting(what, items)
     stream: TextIO | None = sys.stderr
     if stream is None or not stream.isatty():
@@ -229,7 +233,7 @@ def waiting(what: str, items: str = "blob", *, quiet: float = QUIET_SECONDS, tic
 def _tell(stream: TextIO, work: Waiting, stop: threading.Event, quiet: float, tick: float) -> None:
     if stop.wait(quiet):
         return
-    with contextlib.suppress(OSError):  # a terminal that has gone does not end the work
+    with contextlib.suppress(OSError):  # a terminal that has closed must not end the work
         while True:
             stream.write(f"\r\x1b[K{work.line} ")
             stream.flush()

@@ -1,11 +1,12 @@
-"""`compact`, `hook` and `search-results`: what hosts without an integration pipe through a running service.
+"""`compact`, `hook` and `search-results`: pipe data of hosts without an integration through a running service.
 
-If `compact` fails, the request is printed as it came: what follows in the pipe is about to send it.
+If `compact` fails, it prints the request as it came: the next program in the pipe is about to send it.
 
-`hook claude-code` also sees what the host has cut. For more than some 30,000 characters, the host writes a shell's
-output to a file on this machine and passes the hook only the beginning with the file's name. A service must not open
-files that a request names; this command, which the host itself has started, may. It never disturbs the host: errors go
-to standard error, nothing is printed, and it exits with 0.
+`hook claude-code` also gets output that the host has cut. If a shell's output has more than some 30,000 characters, the
+host writes it to a file on this machine, and passes the hook only the beginning and the file's name. A service must not
+open files that a request names, but this command may, because the host itself has started it. An error never disturbs
+the host: the command reports it on standard error and prints nothing else. It exits with 0, or with 1 if the URL or the
+key is invalid; only an exit code of 2 would disturb the host.
 """
 
 import json
@@ -98,7 +99,7 @@ def _parse_request(data: bytes) -> Any:  # noqa: ANN401 - JSON
 
 
 def _print_unchanged(data: bytes, *, as_json: bool) -> None:
-    """Prints the request as it came; as JSON the answer that changes nothing, in which what is not JSON is a text."""
+    """Prints the request as it came; as JSON, an answer without a report that has the request as its body."""
     if not as_json:
         echo(data, nl=False)
         return
@@ -130,7 +131,7 @@ def claude_code(service: str | None, key: str | None, label: tuple[str, ...], **
     try:
         settings = service_settings(service, key)
     except SystemExit:
-        sys.exit(Exit.NOTHING)  # with 2, the host would show the error to its model
+        sys.exit(Exit.NOTHING)  # with exit code 2, the host would show the error to its model
     stdin = standard_input()
     if stdin is None:
         echo("coatcheck: the tool's output stays as it is: standard input is closed.", err=True)
@@ -141,7 +142,7 @@ def claude_code(service: str | None, key: str | None, label: tuple[str, ...], **
             settings.url, key=settings.key or None, timeout=HOOK_SECONDS, retries=Retries(attempts=1)
         ) as client:
             answer = client.answer_hook(event, labels=label, **options)
-    except Exception as e:  # noqa: BLE001 - whatever it is, the host goes on with what it has
+    except Exception as e:  # noqa: BLE001 - after any failure, the host goes on with the output
         echo(f"coatcheck: the tool's output stays as it is: {e}", err=True)
         return
     if "hookSpecificOutput" in answer:
@@ -188,7 +189,7 @@ def search_results(service: ServiceClient, file: str, *, summary: bool, **fields
 
 
 def _response(data: bytes) -> object:
-    """Returns JSON as it is, byte for byte, and anything else as text."""
+    """Returns a JSON object or array byte for byte, and anything else as text."""
     try:
         msgspec.json.decode(data, type=dict | list)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

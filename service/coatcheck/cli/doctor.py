@@ -1,6 +1,7 @@
-"""`coatcheck doctor`: what works between a host and its service, one line each, and what to do about the rest.
+"""`coatcheck doctor`: checks what works between a host and its service, and says what to do about the rest.
 
-It only looks, but for one thing: a hook is tried with an output of its own, which the service forgets within minutes.
+It prints one line for each check and changes nothing, with one exception: it tests each hook with an output of its own,
+which the service removes within minutes.
 """
 
 import importlib.util
@@ -32,25 +33,28 @@ from coatcheck.settings import Settings, is_loopback
 _ANSWER_SECONDS: Final = 5.0
 """Seconds that the service may take for an answer."""
 _HOOK_SECONDS: Final = 15.0
-"""Seconds that a hook may take; Claude Code itself waits for the 10 of its settings."""
+"""Seconds that a hook may take. Claude Code itself waits for the `timeout` in its settings: 10 in our example."""
 _CLOCK_SECONDS: Final = 60.0
-"""Seconds by which two clocks may differ: `expires_at` and `ttl` are compared by people and agents."""
+"""Seconds by which the clocks here and at the service may differ. People and agents compare `expires_at` and `ttl` with
+their own clock."""
 _RULES_DAYS: Final = 365
 """Days after which redaction rules count as old: new kinds of keys appear every few months."""
 _OUTPUT_LINES: Final = 2_000
-"""Lines of the output that tries a hook: more than any limit for whole outputs."""
+"""Lines of the output that tests a hook: more than any limit up to which an output stays whole."""
 _EXTRAS: Final = {
     "mcp": ("mcp", "the tools over MCP"),
     "documents": ("pypdf", "text of PDF documents and workbooks"),
     "telemetry": ("opentelemetry.sdk", "traces"),
 }
-"""Each extra with a module that it brings, and what needs it."""
+"""For each extra, a module that it installs, and what needs that module."""
 _CLAUDE_SETTINGS: Final = (
     "~/.claude/settings.json",
     ".claude/settings.json",
     ".claude/settings.local.json",
 )
+"""Files in which Claude Code has its hooks."""
 _CODEX_SETTINGS: Final = ("~/.codex/config.toml", ".codex/config.toml")
+"""Files in which Codex has its hooks and MCP servers."""
 _MCP_SETTINGS: Final = (
     ".mcp.json",
     "~/.claude.json",
@@ -63,13 +67,13 @@ _MCP_SETTINGS: Final = (
 
 
 class Diagnosis(Struct, frozen=True):
-    """What one look found."""
+    """The result of one check."""
 
     check: str
     state: Literal["ok", "note", "wrong"]
-    """`note`: nothing is wrong, but something is not there, or worth knowing."""
+    """`note`: nothing is wrong, but something is missing or worth knowing."""
     message: str
-    """What was found; for anything but `ok`, also what to do."""
+    """What the check found; usually also what to do about it, unless the state is `ok`."""
 
 
 @click.command()
@@ -100,7 +104,7 @@ def doctor(service: ServiceClient, data: str | None) -> None:
 
 
 def examine(settings: Settings) -> Generator[Diagnosis]:
-    """Yields what is found, in the order in which one would mend it."""
+    """Yields the result of each check, in the order in which one would repair things."""
     headers = {"authorization": f"Bearer {settings.key}"} if settings.key else {}
     with httpx.Client(base_url=settings.url, headers=headers, timeout=_ANSWER_SECONDS, trust_env=False) as client:
         reached = yield from _examine_service(client)
@@ -174,7 +178,11 @@ def _examine_clock(response: httpx.Response) -> Diagnosis:
 
 
 def _examine_key(client: httpx.Client, *, has_key: bool) -> Generator[Diagnosis]:
-    """Tries what each scope allows, without changing anything: what is refused for the scope is refused first."""
+    """Finds out what the key allows, by one request for each scope. None of them changes anything.
+
+    The service refuses a request for its scope before it examines the rest. So any other answer shows that the key has
+    the scope.
+    """
     probes: dict[str, Callable[[], httpx.Response]] = {
         "read": lambda: client.get("/v1/artifacts", params={"limit": 1}),
         "ingest": lambda: client.post("/v1/artifacts", json={}),
@@ -246,7 +254,7 @@ def _examine_extras() -> Generator[Diagnosis]:
     for extra, (module, what) in _EXTRAS.items():
         try:
             found = importlib.util.find_spec(module) is not None
-        except ModuleNotFoundError:  # of the package that the module is in
+        except ModuleNotFoundError:  # the package that contains the module is missing
             found = False
         if found:
             yield Diagnosis(f"extra {extra}", "ok", f"Installed: {what}.")
@@ -255,7 +263,7 @@ def _examine_extras() -> Generator[Diagnosis]:
 
 
 def _examine_claude_code() -> Generator[Diagnosis]:
-    """Looks for the hook in the settings of Claude Code, and tries each one that is found."""
+    """Looks for our hooks in the settings of Claude Code, and tests each of them."""
     hooks: list[tuple[Path, str, dict[str, Any]]] = []
     is_off = False
     for path, content in _read_each(_CLAUDE_SETTINGS, json.loads):
@@ -298,7 +306,7 @@ def _try_hook(hook: dict[str, Any]) -> str | None:
     }
     try:
         if url := hook.get("url"):
-            # As the host does it: its own headers, with variables of the environment.
+            # As Claude Code sends it: with the headers of its settings, in which environment variables are expanded.
             headers = {name: expandvars(value) for name, value in hook.get("headers", {}).items()}
             address = httpx.URL(url).copy_merge_params({"ttl": "60"})
             response = httpx.post(address, json=event, headers=headers, timeout=_HOOK_SECONDS, trust_env=False)
@@ -328,7 +336,7 @@ def _try_hook(hook: dict[str, Any]) -> str | None:
 
 
 def _examine_codex() -> Generator[Diagnosis]:
-    """Looks for what Codex would ignore: it takes no replacement from a hook."""
+    """Looks for our hooks, which Codex ignores because no hook can replace an output there, and for our MCP servers."""
     for path, content in _read_each(_CODEX_SETTINGS, tomllib.loads):
         if isinstance(content, str):
             yield Diagnosis("Codex", "wrong", f"{path} cannot be read: {content}")
@@ -344,7 +352,7 @@ def _examine_codex() -> Generator[Diagnosis]:
 
 
 def _examine_mcp(settings: Settings) -> Diagnosis:
-    """Looks for MCP servers that are ours, or wrapped by us."""
+    """Looks for MCP servers that Coatcheck provides or wraps, in the settings of hosts."""
     found: list[str] = []
     for path, content in _read_each(_MCP_SETTINGS, json.loads):
         if isinstance(content, str):
@@ -365,7 +373,7 @@ def _examine_mcp(settings: Settings) -> Diagnosis:
 
 
 def _our_servers(servers: dict[str, Any]) -> list[str]:
-    """Returns the names of MCP servers that are the service's, or that it wraps."""
+    """Returns the names of MCP servers that Coatcheck provides or wraps."""
     return [
         name
         for name, server in servers.items()
@@ -374,8 +382,8 @@ def _our_servers(servers: dict[str, Any]) -> list[str]:
 
 
 def _read_each(names: Iterable[str], parse: Callable[[str], Any]) -> Generator[tuple[Path, dict[str, Any] | str]]:
-    """Yields the files that exist with their contents, or with what is wrong with them."""
-    # In the home directory, two of the names are one file.
+    """Yields each file that exists, with its content or with a sentence on what is wrong with it."""
+    # If the current directory is the home directory, two of the names are one file.
     for path in dict.fromkeys(Path(name).expanduser().absolute() for name in names):
         if path.is_file():
             try:

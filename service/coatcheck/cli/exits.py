@@ -1,4 +1,4 @@
-"""How a command ends: the exit codes, what it prints, and errors as sentences on standard error."""
+"""How a command ends: its exit code, its printed answer, and errors as sentences on standard error."""
 
 import contextlib
 import json
@@ -14,15 +14,15 @@ from typing_extensions import override
 
 
 class Exit(IntEnum):
-    """Exit codes; stable."""
+    """Exit codes. Their values and meanings stay as they are in later releases."""
 
     DONE = 0
     NOTHING = 1
-    """Nothing was found, or not everything is as it should be."""
+    """Nothing was found, or a check found that something is wrong."""
     WRONG = 2
     """The command or its input is wrong; repeating it changes nothing."""
     ABSENT = 3
-    """What was named does not exist, or no more."""
+    """What the command names does not exist, or no longer exists."""
     UNREACHABLE = 4
     """The service or the store cannot be reached, or refuses for now."""
     UNTOLD = 5
@@ -30,11 +30,11 @@ class Exit(IntEnum):
     INTERRUPTED = 130
     """128 + 2: the code that a shell reports for SIGINT."""
     UNREAD = 141
-    """The code that a shell reports for a command that SIGPIPE has ended."""
+    """128 + 13: the code that a shell reports for a command that SIGPIPE has ended."""
 
 
 class Failure(SystemExit):
-    """The end of a command whose reason has been printed; a command that was given a text still has to print that."""
+    """Ends a command after the reason has been printed. A command that was given a text must still print that text."""
 
     def __init__(self, exit_code: Exit, message: str, error_code: str | None = None) -> None:
         """See `fail`."""
@@ -60,14 +60,14 @@ def fail(exit_code: Exit, message: str, *, code: str | None = None) -> NoReturn:
     else:
         word = click.style("coatcheck:", fg="red", bold=True)
         line = f"{word} {message}" + ("" if code is None else f" [{code}]")
-    with contextlib.suppress(OSError):  # if nothing can be printed, the exit code still tells
+    with contextlib.suppress(OSError):  # if nothing can be printed, the exit code still tells that the command failed
         click.echo(line, err=True)  # without colours if standard error is not a terminal
     _forget_outputs()
     raise Failure(exit_code, message, code)
 
 
 def echo(message: str | bytes = "", *, nl: bool = True, err: bool = False) -> None:
-    """Prints; ends the command if that is not possible."""
+    """Prints a message; ends the command if the message cannot be printed."""
     try:
         click.echo(message, nl=nl, err=err)
     except OSError as error:
@@ -75,7 +75,7 @@ def echo(message: str | bytes = "", *, nl: bool = True, err: bool = False) -> No
 
 
 def echo_answer(answer: dict[str, Any], text: str, *, as_json: bool, none: str = "") -> None:
-    """Prints an answer, as text or as JSON; for an empty text prints `none` to standard error."""
+    """Prints an answer, as text or as JSON; for an empty text, prints `none` on standard error."""
     if as_json or text:
         echo(json.dumps(answer, indent=2) if as_json else text)
     else:
@@ -88,21 +88,21 @@ def echo_items(items: list[Any], line: Callable[[Any], str], none: str, *, as_js
     Args:
         items: what to print.
         line: returns an item as text.
-        none: printed to standard error if there are no items; not with JSON.
+        none: what to print on standard error if there are no items; not used with JSON.
         as_json: whether to print all items as JSON.
     """
     echo_answer({"items": items}, "" if as_json else "\n".join(map(line, items)), as_json=as_json, none=none)
 
 
 class Commands(click.Group):
-    """A group whose commands also end well if they are interrupted, or if nobody reads their output.
+    """A group whose commands exit with codes of their own if they are interrupted, or if nobody reads their output.
 
-    click would exit with 1 in both cases, which here means that nothing was found. A command is imported when it is
-    called.
+    click would exit with 1 in both cases, which here means that nothing was found. A command's module is imported only
+    when the command is called.
     """
 
     summaries: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    """By command, its module and the first sentence of its help."""
+    """For each command, its module and the first sentence of its help."""
 
     @override
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -147,9 +147,9 @@ class Commands(click.Group):
 
 
 def _is_output(error: OSError) -> bool:
-    """Returns whether an output refused what click itself has printed, such as the help.
+    """Returns whether an error arose because an output refused what click itself printed, such as the help.
 
-    Then it accepts nothing more.
+    Such an output refuses everything from then on, so this prints an empty line and compares the errors.
     """
     for stream in _outputs():
         try:
@@ -165,13 +165,13 @@ def standard_input() -> TextIO | None:
 
 
 def _outputs() -> list[TextIO]:
-    """Returns standard error and standard output, without those closed before the start."""
+    """Returns standard error and standard output, but not one that was closed before the start."""
     outputs: tuple[TextIO | None, ...] = (sys.stderr, sys.stdout)
     return [stream for stream in outputs if stream is not None]
 
 
 def _unheard(error: OSError) -> NoReturn:
-    """Ends a command that cannot print. A reader that has gone is not told."""
+    """Ends a command that cannot print; without a message if the reader of the output has closed the pipe."""
     if isinstance(error, BrokenPipeError):
         _forget_outputs()
         sys.exit(Exit.UNREAD)
@@ -179,7 +179,7 @@ def _unheard(error: OSError) -> NoReturn:
 
 
 def _forget_outputs() -> None:
-    """Keeps the interpreter from trying again, at exit, to print what nobody reads."""
+    """Keeps the interpreter from failing at exit, when it tries again to print to an output that is broken."""
     for stream in _outputs():
         try:
             stream.flush()

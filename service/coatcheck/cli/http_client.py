@@ -1,4 +1,4 @@
-"""Uses a running service over HTTP: the options of such commands, the client, and how an answer ends a command."""
+"""Lets commands use a running service over HTTP: their options, the client, and how an answer ends a command."""
 
 import contextlib
 import functools
@@ -16,15 +16,15 @@ from coatcheck.core.ids import parse
 from coatcheck.settings import Settings, load
 
 PAGE: Final = 200
-"""Items per request of a list."""
+"""Maximum items per request of a list."""
 _SILENCE: Final = 600.0
-"""Seconds without any progress after which a request has failed: an answer may take a search of a large artifact."""
+"""Seconds without progress after which a request has failed. The search of a large artifact may take long."""
 
 
 def service_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options that every client command has; the command gets a ServiceClient for them, as its first argument.
+    """Adds the options that every client command has. The command gets a ServiceClient for them as its first argument.
 
-    If the command has `timeout_option`, the client gets its value.
+    If the command also has `timeout_option`, the ServiceClient uses the value of that option.
     """
 
     @functools.wraps(command)
@@ -48,7 +48,7 @@ timeout_option = click.option(
 
 
 def service_settings(service: str | None, key: str | None) -> Settings:
-    """Returns where the service is and which key to use, or ends the command."""
+    """Returns settings with the URL of the service and the key; ends the command if one of them is invalid."""
     try:
         settings = load(url=service, key=key)
     except ValueError as error:
@@ -70,7 +70,7 @@ def in_header(text: str) -> bool:
 
 
 class ServiceClient:
-    """A running service as one command uses it: sends its requests and prints the answers."""
+    """Sends the requests of one command to a running service, and prints the answers."""
 
     def __init__(self, service: str | None, key: str | None, silence: float = _SILENCE, *, as_json: bool) -> None:
         """Connects to nothing yet.
@@ -78,7 +78,7 @@ class ServiceClient:
         Args:
             service: URL of the service; None for the configured one.
             key: the key; None for the configured one.
-            silence: seconds without any progress after which a request has failed; at most 30 until it is sent.
+            silence: seconds without any progress after which a request has failed; at most 30 to connect or send.
             as_json: whether answers are printed as JSON.
         """
         self._service = service
@@ -88,7 +88,7 @@ class ServiceClient:
 
     @functools.cached_property
     def settings(self) -> Settings:
-        """Where the service is, and the key; the command ends if they are invalid."""
+        """Settings with the URL of the service and the key; the command ends if one of them is invalid."""
         return service_settings(self._service, self._key)
 
     @functools.cached_property
@@ -106,13 +106,13 @@ class ServiceClient:
             self.http.close()
 
     def ask(self, method: str, path: str, fields: Mapping[str, type], **options: Any) -> dict[str, Any]:  # noqa: ANN401 - httpx's
-        """Returns the JSON answer to a request, or ends the command with the service's own words.
+        """Returns the JSON answer to a request; ends the command with the service's message if it refuses the request.
 
         Args:
             method: the method of the request.
             path: its path.
-            fields: what the answer must have, with types; an answer without them is another program's.
-            options: what httpx takes besides, such as `params` and `json`.
+            fields: fields that the answer must have, with their types; an answer without them is from another program.
+            options: further arguments for httpx, such as `params` and `json`.
         """
         return self.read_answer(self.send(method, path, **options), fields)
 
@@ -122,7 +122,7 @@ class ServiceClient:
             return self.http.request(method, path, **options)
 
     def read_answer(self, response: httpx.Response, fields: Mapping[str, type]) -> dict[str, Any]:
-        """Returns the JSON object in a response, which must have these fields; a problem ends the command."""
+        """Returns the JSON object in a response, which must have these fields; an error response ends the command."""
         body = read_object(response)
         required = fields if response.is_success else {"detail": str, "code": str}
         # Another program may listen on the port, and its answer must not be printed as ours.
@@ -141,13 +141,13 @@ class ServiceClient:
 
         Args:
             path: the list's path.
-            params: its parameters; those that are None are left out.
-            limit: maximum items.
-            cursor: the parameter that continues the list.
+            params: the list's parameters; parameters that are None are left out.
+            limit: maximum items to return.
+            cursor: name of the parameter that continues the list.
         """
         items: list[dict[str, Any]] = []
         query = drop_missing(**params)
-        while len(items) < limit:  # a page may be short although there are more
+        while len(items) < limit:  # a page may be short although more pages follow
             query["limit"] = min(PAGE, limit - len(items))
             page = self.ask("GET", path, {"items": list, "next": object}, params=query)
             items += page["items"]
@@ -157,11 +157,11 @@ class ServiceClient:
         return items
 
     def echo(self, answer: dict[str, Any], text: str, *, none: str = "") -> None:
-        """Prints an answer, as text or as JSON; for an empty text prints `none` to standard error."""
+        """Prints an answer, as text or as JSON; for an empty text, prints `none` on standard error."""
         echo_answer(answer, text, as_json=self.as_json, none=none)
 
     def echo_items(self, items: list[Any], line: Callable[[Any], str], none: str) -> None:
-        """Prints a list, each item as `line` returns it; for an empty list prints `none` to standard error."""
+        """Prints a list, each item as `line` returns it; for an empty list, prints `none` on standard error."""
         echo_items(items, line, none, as_json=self.as_json)
 
 
@@ -189,7 +189,7 @@ def artifact_path(artifact_id: str) -> str:
 
 
 def encode_options(parameters: dict[str, Any]) -> dict[str, str]:
-    """Returns the given options, as in a query string."""
+    """Returns the options that were given, as strings for a query string."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in parameters.items()
@@ -203,7 +203,7 @@ def drop_missing(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - options
 
 
 def read_object(response: httpx.Response) -> dict[str, Any]:
-    """Returns the JSON object in an answer; empty if it is none."""
+    """Returns the JSON object in an answer; an empty one if the answer is no JSON object."""
     try:
         body: object = response.json()
     except ValueError:
@@ -212,7 +212,7 @@ def read_object(response: httpx.Response) -> dict[str, Any]:
 
 
 def _why(error: Exception) -> str:
-    """Returns what is wrong with an argument."""
+    """Returns what is wrong with an argument, without a full stop."""
     return (
         "an argument has bytes that are not UTF-8" if isinstance(error, UnicodeEncodeError) else str(error).rstrip(".")
     )

@@ -1,8 +1,8 @@
 """`coatcheck key`: create, list and revoke keys, directly in the database or through a running service.
 
-A service is used if --url or COATCHECK_URL names one and --data names no store. Otherwise the database is opened:
-whoever can do that is its administrator, which is how the first key is made. That works beside a running service, which
-sees the change with its next request. No store is created.
+A service is used if --url or COATCHECK_URL names one and --data names no store. Otherwise the command opens the
+database: whoever can do that is its administrator, so this is how the first key is made. A service may run at the same
+time, and sees the change with its next request. The command never creates a store.
 """
 
 import asyncio
@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _HERE = Caller(name="command line")
 _USUAL = ("delete", "ingest", "read")
+"""Scopes of a key for which no scope is given."""
 _KEYS_PER_PAGE = 200
-"""The most that the use case returns at once."""
+"""Maximum keys that the use case returns at once."""
 _KEYS = "/v1/admin/keys"
 _KEY: dict[str, type] = {"id": str, "name": str, "namespace": str, "scopes": list}
+"""Fields that an answer with a key must have, with their types."""
 
 
 def _where(command: Callable[..., None]) -> Callable[..., None]:
@@ -80,7 +82,7 @@ def create(
 ) -> None:
     """Create a key called NAME and print it. It is shown only this once and stored nowhere."""
     rates = Rates(requests=requests, bytes=size)
-    # The first key of a store also gets `admin`: without it nobody could make another one through the service.
+    # The first key of a store also gets `admin`: without it, nobody could make another key through the service.
     usual = scopes or ((ADMIN,) if namespace == EVERYWHERE else _USUAL)
     may_be_first = not scopes and namespace is None and session_prefix is None
     if _through_service(data, service):
@@ -133,12 +135,12 @@ def revoke(key_id: str, data: str | None, service: str | None, key: str | None, 
 
 
 def _remote(service: str | None, key: str | None) -> contextlib.closing[ServiceClient]:
-    """Returns a client of the running service, which leaving the context closes."""
+    """Returns a context with a client of the running service, which is closed at the end of the context."""
     return contextlib.closing(ServiceClient(service, key, as_json=False))
 
 
 def _plain(key_id: str) -> str:
-    """Returns an ID that may become part of a path."""
+    """Returns the ID of a key, for use in a path; ends the command if it is not an ID of a key."""
     if not key_id.isalnum() or not key_id.isascii():
         fail(Exit.WRONG, "a key's ID is letters and digits: the part between `ck_live_` and the next `_`.")
     return key_id
@@ -202,14 +204,14 @@ def _render_key(info: "KeyInfo") -> dict[str, Any]:
 
 
 def _through_service(data: str | None, service: str | None) -> bool:
-    """Returns whether to use a running service: one is named, and no store is."""
+    """Returns whether to use a running service: if a service is named, and no store is."""
     if data is not None and service is not None:
         fail(Exit.WRONG, "--data opens a store, --url asks a service: give one of the two.")
     return service is not None or (data is None and is_set("url"))
 
 
 def _directly(data: str | None, work: "Callable[[AdministerKeys], Awaitable[T]]") -> tuple[T, str]:
-    """Returns the result of work on the database itself, and a description of where that is; or ends the command."""
+    """Returns the result of work on the database itself, and where the database is; ends the command on an error."""
     from coatcheck.bootstrap import open_keys, place_of  # noqa: PLC0415 - as above
 
     settings = settings_for(data)

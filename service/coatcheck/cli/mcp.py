@@ -1,10 +1,13 @@
-"""`coatcheck mcp` serves the tools on standard input and output; `mcp-wrap` makes another server's results small.
+"""`coatcheck mcp` serves the tools to a host; `mcp-wrap` serves another server's tools, with cards for large results.
 
-`mcp` has no store: every call goes to a running service over HTTP. An unreachable service is reported as an answer too,
-so that a host that starts this process first, or keeps it over a restart of the service, needs no second attempt.
+Both exchange messages with the host on standard input and output.
 
-A host starts `mcp-wrap` in place of the other server. The client provides all of it, except the transport to a server
-with a URL, which is that of the protocol's own SDK.
+`mcp` has no store: every call goes to a running service over HTTP. If the service cannot be reached, the answer to the
+call says so, and this process goes on. So a host may start this process before the service, and keep it while the
+service restarts.
+
+A host starts `mcp-wrap` instead of the other server. The client library contains all of it, except the transport to a
+server with a URL, which comes from the official MCP SDK.
 """
 
 import asyncio
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from coatcheck.tools.answers import ToolAnswer
 
 _SERVER_TIMEOUT = httpx.Timeout(30, read=120)
+"""Seconds to wait for the service: 30 to connect or send, 120 for an answer."""
 
 
 @click.command()
@@ -63,7 +67,7 @@ async def _serve(settings: Settings) -> None:
 
 
 async def _call(client: httpx.AsyncClient, name: str, arguments: dict[str, Any]) -> "ToolAnswer":
-    """Returns the service's answer to a call; a sentence if it does not answer."""
+    """Returns the service's answer to a call; if it does not answer, a sentence that tells the model what to do."""
     from coatcheck.tools.answers import ToolAnswer  # noqa: PLC0415 - the client commands must start quickly
 
     try:
@@ -77,7 +81,7 @@ async def _call(client: httpx.AsyncClient, name: str, arguments: dict[str, Any])
             "The artifact service cannot be reached. Retry the same call in a few seconds; if it fails again, tell the "
             f"user that coatcheck does not answer at {client.base_url}."
         )
-    except Exception:  # noqa: BLE001 - an answer of another program may be anything; a model can act on a sentence
+    except Exception:  # noqa: BLE001 - another program at the URL may answer anything
         text = f"{client.base_url} does not answer as Coatcheck does. Tell the user to check the URL."
     return ToolAnswer(text=text, tokens=0, is_error=True)
 
@@ -160,7 +164,7 @@ def _as_child(command: tuple[str, ...], settings: Settings, options: WrapOptions
 def _over_http(url: str, headers: dict[str, str], settings: Settings, options: WrapOptions) -> Coroutine[Any, Any, int]:
     if not is_installed():
         fail(Exit.WRONG, MISSING)
-    from coatcheck.cli.mcp_http import connect_server  # noqa: PLC0415 - a command needs no SDK
+    from coatcheck.cli.mcp_http import connect_server  # noqa: PLC0415 - a server without a URL needs no SDK
 
     async def run() -> int:
         async with connect_server(url, headers) as server:

@@ -1,7 +1,7 @@
-"""An MCP server with a URL, as lines: streamable HTTP by the official SDK's transport, in both of its eras.
+"""Exchanges lines with an MCP server that has a URL: streamable HTTP by the official SDK's transport, in both its eras.
 
-The transport sends messages; what its headers must contain, the SDK's sessions know, and this module derives from the
-messages that pass.
+The transport sends messages, but does not know all the headers that they need. In the SDK, sessions know these; here no
+session is used, so this module derives the headers from the messages that pass.
 """
 
 import asyncio
@@ -29,19 +29,19 @@ from typing_extensions import override
 log = logging.getLogger("coatcheck")
 
 _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
-"""Member of a request's `_meta` in which later protocol versions state themselves."""
+"""Member of a request's `_meta` that states the protocol version, in the later era of the protocol."""
 _UNREACHABLE: Final = -32000
-"""The first code that JSON-RPC leaves to implementations for errors of the server."""
+"""Error code of an unreachable server: the first that JSON-RPC leaves to implementations for server errors."""
 _LAST_ANSWER_SECONDS: Final = 1.5
-"""Seconds that answers may take after the host has said that nothing more will come."""
+"""Seconds that answers may still take after the host has ended its input."""
 _WRAPPED_TIMEOUT: Final = httpx2.Timeout(30, read=None)
-"""A tool may take its time: the host knows how long it waits."""
+"""30 seconds to connect or send. Answers have no limit: a tool may take long, and the host decides how long to wait."""
 
 Object = dict[str, Any]
 
 
 class _Answering(httpx2.AsyncHTTPTransport):
-    """A connection to a server that may be away: then each request is answered with an error, and the next one sent."""
+    """Sends HTTP requests; answers one with an error if the server cannot be reached, so that the session goes on."""
 
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -55,15 +55,15 @@ class _Answering(httpx2.AsyncHTTPTransport):
 
 
 class HttpServer:
-    """A connected server."""
+    """A connected MCP server, which `mcp_wrap` can serve to a host."""
 
-    def __init__(self, reading: Any, writing: Any) -> None:  # noqa: ANN401 - streams whose types the SDK keeps to itself
+    def __init__(self, reading: Any, writing: Any) -> None:  # noqa: ANN401 - the SDK does not export the streams' types
         self._reading = reading
         self._writing = writing
         self._version: str | None = None
-        """The version agreed on with `initialize`. Later versions state theirs in every request."""
+        """The protocol version that `initialize` agreed on. In the later era, every request states its own."""
         self._asked: dict[object, str] = {}
-        """Methods of the host's requests without an answer, by ID."""
+        """Methods of the host's requests that have no answer yet, by the request's ID."""
         self._params: dict[str, dict[tuple[str, ...], str]] = {}
         """For each listed tool, the arguments that are also sent in headers."""
         self._over = asyncio.Event()
@@ -91,7 +91,7 @@ class HttpServer:
         await self._writing.send(SessionMessage(message, ClientMessageMetadata(headers=self._headers(message))))
 
     async def finish(self) -> None:
-        """Ends the lines, a little later if there are requests without answers."""
+        """Ends `lines`, after a short wait for answers if there are requests without one."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_ANSWER_SECONDS if self._asked else 0):
                 await self._over.wait()
@@ -119,7 +119,7 @@ class HttpServer:
             return {} if self._version is None else {MCP_PROTOCOL_VERSION_HEADER: self._version}
         params = message.params or {}
         version = cast("Object", params.get("_meta") or {}).get(_VERSION)
-        # The earlier era: one version for the session, agreed on with `initialize`, which itself has none yet.
+        # The earlier era: the session has one version. `initialize` agrees on it, and so has none itself.
         if version is None:
             negotiated = self._version if message.method != "initialize" else None
             return {} if negotiated is None else {MCP_PROTOCOL_VERSION_HEADER: negotiated}
@@ -134,7 +134,7 @@ class HttpServer:
 
 @contextlib.asynccontextmanager
 async def connect_server(url: str, headers: dict[str, str]) -> AsyncGenerator[HttpServer]:
-    """Yields a connected server."""
+    """Connects to the server at a URL, with these headers in every request; yields the connected server."""
     async with (
         httpx2.AsyncClient(transport=_Answering(), headers=headers, timeout=_WRAPPED_TIMEOUT) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=None) as (reading, writing),

@@ -89,7 +89,7 @@ def _render_namespace(row: dict[str, Any]) -> str:
 
 
 _MAX_NAMED_SESSIONS: Final = 8
-"""Sessions that are named for a choice, those with the latest activity."""
+"""Maximum sessions that an error names for a choice; those with the latest activity come first."""
 
 
 @click.command()
@@ -132,7 +132,7 @@ def _render_usage(usage: dict[str, Any]) -> str:
 
 
 def _session(usage: dict[str, Any]) -> str:
-    """Returns a session's account in up to two lines, and the three lines of its context if it was measured."""
+    """Returns a session's account in one or two lines, then the three lines of its context if it was measured."""
     if usage["since"] is None:
         return f"{usage['session']}: nothing has been counted yet."
     artifacts = f"{plural(usage['artifacts'], 'artifact')} of {usage['raw_tokens']:,} tokens"
@@ -167,7 +167,7 @@ def _usage_of(service: ServiceClient, session: str) -> dict[str, Any]:
 
 
 def _only_measured(service: ServiceClient) -> dict[str, Any]:
-    """Returns the only session whose context was measured; ends the command if there is none or a choice."""
+    """Returns the only session whose context was measured; ends the command if there is none, or more than one."""
     sessions = service.ask("GET", "/v1/sessions", {"items": list}, params={"limit": PAGE})["items"]
     measured: list[dict[str, Any]] = [each for each in sessions if each["lines"]]
     if not measured:

@@ -1,7 +1,7 @@
 """Commands for whoever runs the service: `migrate`, `settings`, `openapi`, `backup`, `restore` and `check`.
 
-`backup` copies the embedded store while it serves; `check` says whether everything that was acknowledged is there, and
-what to do if it is not.
+`backup` can copy the embedded store while the service runs. `check` reports whether all payloads that were acknowledged
+are still there, and what to do if not.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ def settings(as_json: bool) -> None:
 
 
 def _render_value(value: object) -> str:
-    """Returns a value as one types it."""
+    """Returns the value of a setting as one would type it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -120,7 +120,7 @@ def backup(target: Path, data: str | None, as_json: bool, verify: bool, copy: bo
     m = result.manifest
     size = render_size(m.database.size + m.file_bytes)
     echo(f"{target} holds {plural(m.artifacts, 'artifact')} as of {m.created_at:%Y-%m-%d %H:%M:%S} UTC: {size}.")
-    # A link is the store's own file: whoever writes to one changes the other.
+    # A link and the store's file are the same file: whoever writes to one changes the other.
     if result.linked:
         echo("Its files are links to the store's: copy it to another disk, or back up to there. Never change them.")
     if m.lost:
@@ -170,7 +170,7 @@ def restore(source: Path, data: str | None, as_json: bool, verify: bool) -> None
 
 @contextlib.contextmanager
 def _stoppable() -> Generator[None]:
-    """Leaves nothing half done when a service manager asks to stop, as with Ctrl-C."""
+    """Makes SIGTERM, which service managers send, end the `with` block as Ctrl-C does: unfinished work is removed."""
     before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         yield
@@ -188,9 +188,10 @@ def _require_embedded(settings: Settings) -> None:
 
 
 _MAX_PRINTED_FINDINGS = 20
-"""Findings of one kind that are printed; `--json` prints all."""
+"""Maximum findings of one kind that are printed; `--json` prints all."""
 
 _MARK = "`coatcheck check --apply` while the service is stopped"
+"""The command that repairs rows, as it stands in sentences."""
 _ADVICE = {
     "missing": f"bytes are gone. Restore them from a backup, or mark them as lost ({_MARK}; reading them marks them "
     "too) and run the tools again: posting the same payload then repairs it.",
@@ -211,6 +212,7 @@ _ADVICE = {
     "usage": f"nothing is lost; quotas use a wrong sum, which should not happen. To correct it: {_MARK}.",
     "exposed": f"other users of this machine can read what is stored. To prevent that: {_MARK}.",
 }
+"""What to do about findings, by their kind."""
 
 
 @click.command()
@@ -265,7 +267,7 @@ def _tell(audited: StoreVerification, why: str | None, *, digests: bool) -> None
     for what, count in kinds.items():
         if count > _MAX_PRINTED_FINDINGS:
             echo(f"{what}: and {count - _MAX_PRINTED_FINDINGS:,} more; --json lists all.")
-    # Advice only where something is left to do.
+    # Advice is printed only for kinds that are not repaired completely.
     for what in kinds:
         if not all(f.repaired for f in audited.findings if f.what == what):
             echo(f"What to do about {what}: {_ADVICE[what]}")

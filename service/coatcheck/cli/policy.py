@@ -1,4 +1,4 @@
-"""`coatcheck policy` and `redaction`: decisions for all payloads, and the rules that find secrets."""
+"""`coatcheck policy` and `redaction`: terms that apply to payloads by their scope, and the rules that find secrets."""
 
 from collections.abc import Callable
 from datetime import date
@@ -13,8 +13,9 @@ from coatcheck.core.policies.policy import FIELDS, NO_LIMIT, PARTS, SIZES, size_
 
 _POLICIES = "/v1/admin/policies"
 _COUNTS = tuple(name for name in FIELDS if name == "inline_tokens" or name.startswith("search_"))
-
+"""Fields whose value is a count."""
 _FLAGS = ("keep_card_text",)
+"""Fields whose value is true or false."""
 
 
 def _scope(command: Callable[..., None]) -> Callable[..., None]:
@@ -98,7 +99,7 @@ def explain(service: ServiceClient, **options: str | tuple[str, ...] | None) -> 
 def _current(service: ServiceClient, scope: dict[str, str | None]) -> dict[str, Any]:
     """Returns the scope's present policy; empty if it has none."""
     response = service.send("GET", f"{_POLICIES}/history", params=drop_missing(**scope))
-    if response.status_code == 404:  # noqa: PLR2004 - it never had one
+    if response.status_code == 404:  # noqa: PLR2004 - the scope never had a policy
         return {}
     return service.read_answer(response, {"versions": list})["versions"][0]["policy"] or {}
 

@@ -1,6 +1,6 @@
 """`coatcheck retention` and `audit`: plan removals, apply, review and undo them, through a running service.
 
-Prints what a tired reader needs: what will be removed and why, how much, what to type next.
+The output says, in this order: what will be removed and why, how much that is, and what to type next.
 """
 
 import time
@@ -15,14 +15,15 @@ from coatcheck.cli.retention_text import line_text, plan_text, run_line, run_tex
 
 _BASE: Final = "/v1/admin/retention"
 _WAIT_SECONDS: Final = 20
-"""Seconds that the service may hold the request until the run ends: less than proxies wait for an answer (nginx:
-60)."""
+"""Seconds for which the service may wait for the run to end: less than proxies wait for an answer (nginx: 60)."""
 _POLL_SECONDS: Final = 1.0
-"""Seconds between two looks at a run in progress."""
+"""Seconds between two requests for the state of a run in progress."""
 _RUN: Final[dict[str, type]] = {"id": str, "job": str, "outcome": str, "artifacts": int, "items": int}
+"""Fields that an answer with a run must have, with their types."""
 _NARROW: Final = frozenset({"evict", "session", "namespace"})
-"""Jobs on a single namespace."""
+"""Jobs that work in a single namespace."""
 _JOBS: Final = ("expire", "evict", "session", "namespace", "lost", "sweep", "purge", "storage", "verify")
+"""Jobs that can be planned."""
 
 
 @click.group()

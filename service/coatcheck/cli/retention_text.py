@@ -1,4 +1,4 @@
-"""Plans, runs and audit lines as text for a terminal: the point first, figures with their units."""
+"""Renders plans, runs and audit lines as text for a terminal: the result first, and figures with their units."""
 
 from typing import Any, Final
 
@@ -8,9 +8,9 @@ from coatcheck.core.text.count import plural
 Node = dict[str, Any]
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _MAX_ROWS: Final = 6
-"""Samples, groups and failures that are printed, so that a plan fits on a screen of 24 lines; `--json` prints all."""
+"""Maximum samples, groups and failures that are printed: a plan then fits on 24 lines. `--json` prints all."""
 _LOOKING: Final = frozenset({"storage", "verify"})
-"""Jobs that only examine."""
+"""Jobs that only examine and remove nothing."""
 
 
 def size(count: int) -> str:
@@ -44,13 +44,13 @@ def lasting(seconds: float) -> str:
 
 
 def scope_text(scope: Node) -> str:
-    """Returns where a job works."""
+    """Returns the namespaces, and the session, in which a job works."""
     where = "all namespaces" if scope["namespace"] is None else f"namespace {scope['namespace']}"
     return where if scope["session"] is None else f"session {scope['session']} of {where}"
 
 
 def plan_text(plan: Node) -> str:
-    """Returns what a plan would do, and what to type next."""
+    """Returns what a plan would remove or examine, and what to type next."""
     count, items = plan["artifacts"], plan["items"]
     lines = [f"Plan: {plan['job']}: {scope_text(plan['scope'])}"]
     if not count and not items:
@@ -80,7 +80,7 @@ def plan_text(plan: Node) -> str:
         lines += _table(title, plan[name])
     if plan["samples"]:
         lines.append("  the largest")
-        # Samples: a reader recognises what would go by a few names rather than by numbers.
+        # A few names show a reader better than numbers what would be removed.
         lines += [f"    {_sample(sample)}" for sample in plan["samples"][:_MAX_ROWS]]
     confirm = " --confirm" if plan["needs_confirm"] else ""
     lines += ["", f"Nothing has been done yet. To do it, until {when(plan['valid_until'])}:"]
@@ -209,7 +209,7 @@ def undone_text(answer: Node) -> str:
 
 
 def line_text(line: Node) -> str:
-    """Returns a line of the audit log."""
+    """Returns an entry of the audit log in one line."""
     about = f"  {plural(line['count'], 'artifact')}, {size(line['bytes'])}" if line["count"] else ""
     where = "" if line["namespace"] is None else f" in {line['namespace']}"
     reason = f" ({line['reason']})" if line["reason"] else ""

@@ -1,4 +1,4 @@
-"""`coatcheck serve`: starts the service, says where it is and what to try."""
+"""`coatcheck serve`: starts the service, and prints its address and a command to try first."""
 
 import asyncio
 import contextlib
@@ -34,16 +34,17 @@ if TYPE_CHECKING:
 GRACE_SECONDS = 30
 """Seconds that running requests may take to finish after the signal to stop."""
 KEEP_ALIVE_SECONDS = 75
-"""Seconds that an idle connection stays open: longer than a proxy keeps one for its next request (nginx: 60), or the
-proxy sends a request into a connection that is being closed here, and answers 502."""
+"""Seconds that an idle connection stays open: longer than a proxy keeps an idle connection (nginx: 60). Otherwise the
+proxy could send a request on a connection that is being closed here, and would answer 502."""
 LAST_SECONDS = 5
-"""Seconds that those that did not finish may take to clean up."""
+"""Seconds that requests which still run after GRACE_SECONDS may take to clean up."""
 BACKLOG = 2048
-"""Connections that may wait to be accepted."""
+"""Maximum connections that may wait to be accepted."""
 EXAMPLE = Path("examples/test-run.log")
-"""Output of a test run that failed, in a clone; an installed package has none."""
+"""Output of a test run that failed. It exists in a clone of the repository, but not in an installed package."""
 GC_THRESHOLDS = (10_000, 20, 20)
-"""New objects after which the youngest are searched for garbage, and how often that happens before older ones are."""
+"""Thresholds for `gc.set_threshold`: the new objects after which the youngest are searched for garbage, and after how
+many such searches older objects are searched too."""
 
 
 @click.command()
@@ -71,7 +72,7 @@ def serve(
     except ValueError as error:
         fail(Exit.WRONG, str(error))
     if run_folder is not None:
-        # Variables that are meant for a service of its own must not lead elsewhere.
+        # Environment variables that are meant for a separate service must not redirect this one.
         settings = structs.replace(settings, host="127.0.0.1", port=0, database_url="", blob_url="", workers=1)
         _serve_alone(settings, None, run_folder)
     elif settings.workers > 1 and as_worker is None:
@@ -90,7 +91,7 @@ def _serve_with_workers(settings: Settings) -> None:
 
 
 def _serve_alone(settings: Settings, post: WorkerPost | None, run_folder: Path | None = None) -> None:
-    """Serves in this process: the only one, a worker, or one for the programs that meet in a run folder."""
+    """Serves in this process: the only one, a worker, or an embedded service for the programs of a run folder."""
     from coatcheck.adapters.redaction_rules import Masks  # noqa: PLC0415 - the client commands must start quickly
 
     try:
@@ -108,7 +109,7 @@ def _serve_alone(settings: Settings, post: WorkerPost | None, run_folder: Path |
 
 
 def _event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Returns what creates the event loop: uvloop, or Python's own on Windows, which has no uvloop."""
+    """Returns the factory of uvloop's event loop; None, for Python's own loop, on Windows, which has no uvloop."""
     if sys.platform == "win32":
         return None
     import uvloop  # noqa: PLC0415 - only this command needs it
@@ -135,8 +136,8 @@ def _first_key(settings: Settings) -> str:
 
 
 def _bind_together(settings: Settings) -> list[socket.socket]:
-    """Returns a socket per worker, all with one address, among which the system distributes connections."""
-    alone = _bind(settings)  # nobody else has the address: from then on, this user's other processes could share it
+    """Returns one socket per worker. All have the same address; the system distributes connections among them."""
+    alone = _bind(settings)  # fails if the address is in use: shared sockets alone would share it
     port = alone.getsockname()[1]
     alone.close()
     return [_bind(structs.replace(settings, port=port), shared=True) for _ in range(settings.workers)]
@@ -162,10 +163,10 @@ def _render_listen_error(settings: Settings, error: OSError) -> str:
 
 
 class _Stopping:
-    """Handles SIGTERM and SIGINT: gives the start up, or asks the server to stop; a later SIGINT stops it at once.
+    """Handles SIGTERM and SIGINT: cancels the start, or asks the server to stop; a later SIGINT stops it at once.
 
-    uvicorn's own handlers are not used: they raise the signal again when it has stopped, which would end the process
-    before the store is closed.
+    uvicorn's own handlers are not used: they raise the signal again when the server has stopped, which would end the
+    process before the store is closed.
     """
 
     def __init__(self, starting: asyncio.Task[None]) -> None:
@@ -174,7 +175,7 @@ class _Stopping:
         self.asked = False
 
     def set_stop(self, stop: Callable[[int, FrameType | None], None]) -> None:
-        """Sets what stops the server, which from now on is asked to stop."""
+        """Sets the function that stops the server. From now on, a signal calls it instead of cancelling the start."""
         self._stop = stop
 
     def __call__(self, number: int) -> None:
@@ -191,7 +192,7 @@ class _Stopping:
 
 async def _serve(settings: Settings, post: WorkerPost | None, run_folder: Path | None) -> None:
     task = asyncio.current_task()
-    assert task is not None  # noqa: S101 - this is a coroutine
+    assert task is not None  # noqa: S101 - a coroutine runs in a task
     stopping = _Stopping(task)
     with _listening_to_signals(stopping):
         if post is not None:
@@ -206,7 +207,7 @@ async def _serve(settings: Settings, post: WorkerPost | None, run_folder: Path |
 
 
 def _follow_starter(post: WorkerPost, stopping: _Stopping) -> None:
-    """Ends this worker when its starter has ended, in whatever way."""
+    """Stops this worker, because its starter has ended."""
     asyncio.get_running_loop().remove_reader(post.starter)
     stopping(signal.SIGTERM)
 
@@ -214,7 +215,7 @@ def _follow_starter(post: WorkerPost, stopping: _Stopping) -> None:
 async def _open_and_serve(
     settings: Settings, stopping: _Stopping, post: WorkerPost | None, run_folder: Path | None
 ) -> None:
-    return_freed_memory()  # before the first thread has a heap of its own
+    return_freed_memory()  # before any thread gets a heap of its own
     import uvicorn  # noqa: PLC0415
 
     from coatcheck.api.app import create_app  # noqa: PLC0415
@@ -231,7 +232,7 @@ async def _open_and_serve(
         # The port is bound first: a second service on the same port fails before it touches the store.
         metrics = None if post is None else Path(post.metrics)
         async with open_service(settings, metrics=metrics, is_private=is_private) as service:
-            # Whether keys exist is known only now that the store is open, and nobody can connect yet.
+            # Whether keys exist is known only now that the store is open. Nobody can connect yet.
             _refuse_strangers(settings, needs_keys=service.needs_keys)
             config = uvicorn.Config(
                 create_app(service.services, service.limits),
@@ -249,13 +250,13 @@ async def _open_and_serve(
             server.capture_signals = _no_signals
             stopping.set_stop(server.handle_exit)
             _freeze_garbage_collection()
-            # Whoever connects from now on is answered: nothing is left that can fail.
+            # Every connection from now on is answered: no later step can fail.
             try:
                 sock.listen(BACKLOG)
             except OSError as error:
                 fail(Exit.UNREACHABLE, _render_listen_error(settings, error))
             if post is not None:
-                # One byte tells the starter; a pipe that closes without it tells that this worker failed.
+                # One byte tells the starter that this worker listens. A pipe that closes without it means failure.
                 os.write(post.ready, b".")
                 os.close(post.ready)
             url = None if is_private else _url(settings, sock.getsockname()[1])
@@ -278,15 +279,15 @@ async def _open_and_serve(
 
 
 def _end_lifelines_first(lifelines: Lifelines, server: "uvicorn.Server", number: int, frame: FrameType | None) -> None:
-    """Stops a service whose callers must find no sockets any more, before it stops to answer."""
+    """Removes the sockets of an embedded service before its server stops, so that no program connects any more."""
     lifelines.close()
     server.handle_exit(number, frame)
 
 
 def _freeze_garbage_collection() -> None:
-    """Exempts what lives as long as the process from garbage collection.
+    """Exempts objects that live as long as the process from garbage collection.
 
-    Scanning all of it takes 40 ms and more, during which everything waits.
+    A scan of all of them takes 40 ms or more, during which everything waits.
     """
     gc.collect()
     gc.freeze()
@@ -295,7 +296,7 @@ def _freeze_garbage_collection() -> None:
 
 @contextlib.contextmanager
 def _no_signals() -> Generator[None]:
-    """Replaces uvicorn's signal handlers by none."""
+    """Does nothing; takes the place of uvicorn's signal handling."""
     yield
 
 
@@ -313,7 +314,10 @@ def _listening_to_signals(stopping: _Stopping) -> Generator[None]:
 
 
 async def _wait_for_requests(tasks: set[asyncio.Task[None]]) -> None:
-    """Waits for the requests that outlived the grace: while the store is open, they can remove what they had begun."""
+    """Cancels the requests that outlived the grace period, and waits for them.
+
+    While the store is open, they can still remove what they have begun to store.
+    """
     remaining = list(tasks)
     for task in remaining:
         if not task.cancelling():
@@ -328,13 +332,13 @@ def _url(settings: Settings, port: int) -> str:
 
 
 def _announce(settings: Settings, url: str, *, needs_keys: bool) -> None:
-    import litestar  # noqa: PLC0415 - imported for serving already; here for where it lies
+    import litestar  # noqa: PLC0415 - already imported for serving; here for its path
 
     from coatcheck.bootstrap.stores import place_of  # noqa: PLC0415 - as above
 
     python = shlex.quote(_shortest(sys.executable))
-    # The commands are printed as they can be pasted: with this interpreter, as this program was started.
-    module = Path(sys.argv[0]).name == "__main__.py"  # started as a module, which is not a program of its own
+    # The printed commands can be pasted: they use this interpreter, and start this program as it was started.
+    module = Path(sys.argv[0]).name == "__main__.py"  # started as a module, whose file cannot be run itself
     me = f"{python} -m coatcheck" if module else shlex.quote(_shortest(sys.argv[0]))
     sources = shlex.quote(_shortest(str(Path(litestar.__file__).parent)))
     first, of = f"{python} -m compileall -f {sources} | {me} put -", "build"
@@ -359,7 +363,7 @@ Any output will do: make test 2>&1 | {me} put -{where}
 
 
 def _shortest(path: str) -> str:
-    """Returns a path as one would type it here."""
+    """Returns a path relative to the current directory; unchanged if it is outside."""
     try:
         return str(Path(path).relative_to(Path.cwd()))
     except ValueError:

@@ -1,8 +1,9 @@
-"""Makes what summarisers and sub-agents are given as small as what the agent's own model is sent.
+"""Gives summarisers and sub-agents messages that are as small as those for the agent's own model.
 
-LangChain's summariser reads the agent's state, and a sub-agent of deepagents has middleware of its own: neither passes
-a history through the agent's middleware, and neither framework has a place where a middleware could say so. So one
-function of each is wrapped, once in a process. For an agent without the middleware they do what they did.
+LangChain's summariser reads the agent's state, and a sub-agent of deepagents has middleware of its own. So neither
+passes its messages through the agent's middleware, and neither framework lets a middleware change that. Therefore
+functions of both frameworks are wrapped, once per process. For an agent without the middleware, the wrapped functions
+do what they did before.
 """
 
 import asyncio
@@ -29,11 +30,11 @@ log = logging.getLogger(__name__)
 
 Messages = Sequence[BaseMessage]
 _REMEMBERED: Final = 8_192
-"""IDs of messages whose agents are known: those of the latest runs of a process."""
+"""Maximum IDs of messages for which the agent is remembered; the oldest are forgotten first."""
 
 
 class SharedMiddleware(AgentMiddleware[Any, Any, Any]):
-    """An agent's middleware, as far as summarisers and sub-agents share it."""
+    """The part of an agent's middleware that summarisers and sub-agents use."""
 
     client: Client
 
@@ -43,14 +44,14 @@ class SharedMiddleware(AgentMiddleware[Any, Any, Any]):
 
 
 _owners: dict[str, "weakref.ref[SharedMiddleware]"] = {}
-"""By a message's ID, the middleware of the agent in whose state it is; oldest first."""
+"""By a message's ID, the middleware of the agent whose state contains the message; oldest first."""
 _lock: Final = threading.Lock()
 _calling: "ContextVar[SharedMiddleware | None]" = ContextVar("coatcheck_calling", default=None)
 """The middleware of the agent whose tool is running, and so of the sub-agents that run inside the tool."""
 
 
 def remember(owner: "SharedMiddleware", messages: Messages) -> None:
-    """Records that these messages are of an agent with this middleware."""
+    """Records that these messages belong to an agent with this middleware."""
     with _lock:
         for message in messages:
             if message.id is not None:
@@ -61,7 +62,7 @@ def remember(owner: "SharedMiddleware", messages: Messages) -> None:
 
 @contextmanager
 def calling(owner: SharedMiddleware) -> Generator[None]:
-    """Lets sub-agents that run inside inherit the middleware."""
+    """Lets sub-agents that run inside the `with` block inherit this middleware."""
     token = _calling.set(owner)
     try:
         yield
@@ -70,7 +71,7 @@ def calling(owner: SharedMiddleware) -> Generator[None]:
 
 
 def install() -> None:
-    """Wraps the frameworks' functions, if that was not done before."""
+    """Wraps the frameworks' functions, unless they are wrapped already."""
     with _lock:
         summariser: Any = SummarizationMiddleware
         if not hasattr(summariser._create_summary, "_coatcheck"):  # noqa: SLF001
@@ -96,7 +97,7 @@ def _wrap_summaries(summariser: Any) -> None:  # noqa: ANN401 - the framework's 
 
 
 def _bounded(messages: Messages) -> Messages:
-    """Returns what a summariser is given: as it was, if no message is of an agent with the middleware."""
+    """Returns the messages for a summariser: unchanged, if none belongs to an agent with the middleware."""
     with _lock:
         refs = [ref for message in messages if (ref := _owners.get(message.id or "")) is not None]
     owner = next((owner for ref in refs if (owner := ref()) is not None), None)
@@ -104,7 +105,7 @@ def _bounded(messages: Messages) -> Messages:
 
 
 def _inheriting(create_agent: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the function by which deepagents makes sub-agents, which adds the middleware of whoever calls them."""
+    """Wraps deepagents' function that makes sub-agents, so that a sub-agent inherits its caller's middleware."""
 
     def create(*args: Any, middleware: Sequence[Any] = (), **options: Any) -> Any:  # noqa: ANN401
         if not any(isinstance(one, SharedMiddleware) for one in middleware):
@@ -126,16 +127,16 @@ class _CallingClient:
 
 
 class InheritedMiddleware(AgentMiddleware[Any, Any, Any]):
-    """What the calling agent's middleware does, in a sub-agent; nothing if the calling agent has none."""
+    """Does in a sub-agent what the calling agent's middleware does; does nothing if the calling agent has none."""
 
     def __init__(self, tools: Sequence[Any]) -> None:
-        """Offers `read_artifact`, unless `tools` contain it."""
+        """Adds `read_artifact`, unless `tools` already contain it."""
         super().__init__()
         has_own = any(is_own(str(getattr(tool, "name", ""))) for tool in tools)
         self.tools = [] if has_own else [read_tool(cast("Client", _CallingClient()))]
 
     def _offered(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        """Returns the request without our tool, for an agent that has no cards to read."""
+        """Returns the request without our tool, because the agent has no cards to read."""
         return request.override(tools=[tool for tool in request.tools if tool not in self.tools])
 
     def wrap_model_call(
@@ -153,7 +154,7 @@ class InheritedMiddleware(AgentMiddleware[Any, Any, Any]):
         return await (handler(self._offered(request)) if owner is None else owner.awrap_model_call(request, handler))
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ResultPart]) -> ResultPart:
-        """Returns the tool's result, with a card in place of what is bulky."""
+        """Returns the tool's result, with a card in place of a bulky text."""
         owner = _calling.get()
         return handler(request) if owner is None else owner.wrap_tool_call(request, handler)
 

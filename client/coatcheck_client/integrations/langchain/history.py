@@ -1,8 +1,8 @@
 """Converts LangChain's messages to a request body, and the compacted body back to messages.
 
-What compaction did not change is the same message object, and of what it changed, only the differing fields are
-replaced: classes, IDs, artifacts and whatever a provider's package keeps in a message survive. Messages that cannot be
-represented as JSON are not compacted.
+A message that compaction did not change stays the same object. In a changed message, only the differing fields are
+replaced, so classes, IDs, artifacts and data of a provider's package survive. Messages that cannot be represented as
+JSON are not compacted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,13 +15,13 @@ from coatcheck_client.contract.cards import is_final
 Raw = dict[str, Any]
 
 _LEAST: Final = {"argument_tokens": 500, "inline_tokens": 1_000}
-"""The service's defaults; a token has at least one byte, so nothing with fewer bytes can be replaced."""
+"""The service's default limits, in tokens. A token has at least one byte: a text of fewer bytes is not replaced."""
 _CHANGED: Final = frozenset({"ai", "tool", "AIMessageChunk", "ToolMessageChunk"})
-"""Messages that compaction changes; anything else that is new is a notice."""
+"""Types of messages that compaction may change. A message of another type that was not sent is an added notice."""
 
 
 def is_worth_asking(messages: Sequence[BaseMessage], policy: Mapping[str, Any]) -> bool:
-    """Returns whether a compaction by this policy could change anything."""
+    """Returns whether a compaction with this policy could change anything."""
     if policy.get("max_tokens") is not None or policy.get("media") == "placeholder":
         return True
     least = {name: int(policy.get(name, default)) for name, default in _LEAST.items()}
@@ -38,7 +38,7 @@ def _is_large(message: BaseMessage, argument: int, inline: int) -> bool:
 
 
 def _weight(value: object) -> int:
-    """Returns the bytes of the texts in a value; a card has none."""
+    """Returns the bytes of the texts in a value; a card counts as 0."""
     if isinstance(value, str):
         return 0 if is_final(value) else len(value.encode("utf-8", "replace"))
     if isinstance(value, Mapping):
@@ -49,7 +49,7 @@ def _weight(value: object) -> int:
 
 
 def raws(messages: Sequence[BaseMessage]) -> list[Raw]:
-    """Returns messages as `messages_to_dict` writes them, without artifacts, which no model is sent.
+    """Returns messages as `messages_to_dict` writes them, without artifacts, which models do not get.
 
     Raises:
         Exception: whatever pydantic raises for a message that JSON cannot represent.
@@ -58,12 +58,12 @@ def raws(messages: Sequence[BaseMessage]) -> list[Raw]:
 
 
 def restored(given: Sequence[BaseMessage], sent: Sequence[Raw], got: Sequence[Raw]) -> list[BaseMessage]:
-    """Returns the messages that a compacted body stands for, in its order.
+    """Returns the messages of a compacted body, in its order.
 
     Args:
-        given: the messages.
-        sent: their form as it was sent.
-        got: what came back: unchanged and changed messages, a notice; some may be missing.
+        given: the messages that were compacted.
+        sent: the same messages in the form in which they were sent to the service.
+        got: the messages that the service returned: unchanged, changed, or an added notice; some may be missing.
     """
     at = 0
     messages: list[BaseMessage] = []
@@ -78,7 +78,7 @@ def restored(given: Sequence[BaseMessage], sent: Sequence[Raw], got: Sequence[Ra
 
 
 def _same(raw: Raw, sent: Sequence[Raw], start: int) -> int | None:
-    """Returns the index of the message that a raw one is, from `start` on; None for a new one."""
+    """Returns the index, from `start` on, of the sent message that became this raw message; None if it is new."""
     for number in range(start, len(sent)):
         if sent[number] == raw:
             return number
@@ -89,7 +89,7 @@ def _same(raw: Raw, sent: Sequence[Raw], start: int) -> int | None:
 
 
 def _skeleton(raw: Raw) -> tuple[object, ...]:
-    """Returns what compaction never changes in a message."""
+    """Returns the parts of a message that compaction never changes."""
     data: Raw = raw["data"]
     calls = [call.get("id") for call in data.get("tool_calls") or ()]
     return raw["type"], data.get("id"), data.get("name"), data.get("tool_call_id"), calls

@@ -1,9 +1,9 @@
 """The middleware: bulky tool results become cards as they arrive, and requests to the model are compacted.
 
-The agent's state contains what the tools returned, with cards in place of bulky results; compaction affects one request
-and not the state, unless `compact_state` removes written files from it too. Summarisers and sub-agents are given
-messages as small as the agent's model is. It never breaks an agent: a failure here is logged, and the agent continues
-with what it has.
+The agent's state contains what the tools returned, with cards in place of bulky results. Compaction changes a request
+and not the state; only with `compact_state`, files that tools have written are removed from the state as well.
+Summarisers and sub-agents get messages that are as small as those for the agent's model. The middleware never breaks an
+agent: a failure here is logged, and the agent continues with the messages that it has.
 """
 
 import asyncio
@@ -29,16 +29,16 @@ from coatcheck_client.options import OnUnreachable, Searches
 log = logging.getLogger(__name__)
 
 POLICY: Final[Mapping[str, Any]] = {"protect": "none"}
-"""How requests are compacted by default: at once, so that a prefix that was sent is never sent differently. Prompt
-caches stay valid, and so does thinking that providers bind to what precedes it."""
+"""How requests are compacted by default: outputs are replaced at once, so that a later request begins with exactly what
+was sent before. Prompt caches stay valid, and so do thinking blocks, which providers bind to what precedes them."""
 EXEMPT: Final = ("$web_search",)
-"""The service's own exemption, which a list of exempt tools would replace."""
+"""Tools that the service exempts by default; repeated here because a list of exempt tools replaces that default."""
 _OF_REQUESTS: Final = frozenset({"max_tokens", "settle_percent", "batch_tokens"})
-"""The fields of a policy that are about a whole request."""
+"""The fields of a policy that apply to a whole request."""
 _MOST_TOOLS: Final = 256
-"""Names that one rule of a policy may have."""
+"""Maximum names of tools in one rule of a policy."""
 _SMALL: Final = 1_000
-"""Bytes up to which a result is not worth a card, whatever the limits."""
+"""A result of up to this many bytes never becomes a card, whatever the limits."""
 
 
 class CoatcheckMiddleware(SharedMiddleware):
@@ -62,22 +62,23 @@ class CoatcheckMiddleware(SharedMiddleware):
         """Sends nothing yet.
 
         Args:
-            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default. Used
-                from threads.
-            session: the session of payloads; None for the thread of the agent's checkpointer, if it has one.
+            client: the client to use; None for one with `COATCHECK_URL` and `COATCHECK_KEY`, or the local defaults.
+                Threads use it.
+            session: the session that payloads belong to; None for the agent's thread, if the agent has a checkpointer.
             exempt_tools: tools whose results and arguments stay as they are.
             policy: how to compact, as in the OpenAPI document; added to the default, which protects nothing.
             compact: whether requests are compacted at all.
             compact_state: whether files that a tool has written are replaced by markers in the state too, and so in
-                checkpoints. The content is then only in the artifact that the marker names, for as long as that is
-                kept.
+                checkpoints. The content is then only in the artifact that the marker names, for as long as that
+                artifact is kept.
             offer_read: whether the model is offered `read_artifact`; set it to false if the model has it from
                 elsewhere, such as MCP.
-            searches: what a web search's result becomes in its turn: `passages`, the default if requests are compacted,
-                which leaves the summary from the next turn on; `summary` at once, the default otherwise; or a card
-                like any other (`off`).
-            search_tools: names of tools that search the web, in addition to those whose name or result says so.
-            on_unreachable: what a bulky result becomes while the service is away: the `original`, or its `ends`.
+            searches: what a web search's result becomes: the `passages` in its own turn and the summary from the next
+                turn on, which is the default if requests are compacted; the `summary` at once, which is the default
+                otherwise; or, with `off`, a card like any other.
+            search_tools: names of tools that search the web. Tools whose name or result shows that they do need not be
+                listed.
+            on_unreachable: what a bulky result becomes if the service fails: the `original`, or only its two `ends`.
             on_report: called with the report of each compaction that changed something.
         """
         super().__init__()
@@ -97,7 +98,7 @@ class CoatcheckMiddleware(SharedMiddleware):
     # ------------------------------------------------------------------------------------------ tool results
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ResultPart]) -> ResultPart:
-        """Returns the tool's result, with a card in place of what is bulky."""
+        """Returns the tool's result, with a card in place of a bulky text."""
         with frameworks.calling(self):
             result = handler(request)
         return self._replaced(result, request)
@@ -105,7 +106,7 @@ class CoatcheckMiddleware(SharedMiddleware):
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ResultPart]]
     ) -> ResultPart:
-        """Like `wrap_tool_call`. Calls the service from a thread, because the client outlives event loops."""
+        """Like `wrap_tool_call`. A thread calls the blocking client: an asynchronous one would need one event loop."""
         with frameworks.calling(self):
             result = await handler(request)
         return await asyncio.to_thread(self._replaced, result, request)
@@ -124,9 +125,9 @@ class CoatcheckMiddleware(SharedMiddleware):
         return result if smaller is None else state.with_message(result, smaller)
 
     def _without_files(self, message: AIMessage, session: str | None) -> AIMessage | None:
-        """Returns the message whose calls are being answered, with markers for what they wrote.
+        """Returns the message whose calls are being answered, with markers in place of the files that they wrote.
 
-        None if nothing changes.
+        None if nothing changes, or if not everything could be stored.
         """
         policy = {name: value for name, value in self._policy.items() if name not in _OF_REQUESTS}
         try:
@@ -139,7 +140,7 @@ class CoatcheckMiddleware(SharedMiddleware):
             if not done.report["changed"] or not all(payload["stored"] for payload in done.payloads):
                 return None
             return cast("AIMessage", history.restored([message], sent[:1], done.body["messages"][:1])[0])
-        except Exception as e:  # noqa: BLE001 - an agent is worth more than a smaller state
+        except Exception as e:  # noqa: BLE001 - a failure must not stop the agent
             log.warning("the state keeps what %s wrote: %s", [call["name"] for call in message.tool_calls], e)
             return None
 
@@ -155,7 +156,7 @@ class CoatcheckMiddleware(SharedMiddleware):
                 )
             pictures = [self.client.put([image], **fields) for image in results.images(message)]
             return results.replace_content(message, None if receipt is None or receipt.inline else receipt, pictures)
-        except Exception as e:  # noqa: BLE001 - an agent is worth more than a card
+        except Exception as e:  # noqa: BLE001 - a failure must not stop the agent
             if receipt is None or receipt.inline:
                 log.warning("the result of %s stays as it is: %s", name, e)
                 return message
@@ -166,11 +167,11 @@ class CoatcheckMiddleware(SharedMiddleware):
     # ----------------------------------------------------------------------------- summarisers, model requests
 
     def before_agent(self, state: Any, runtime: Any) -> None:  # noqa: ANN401, ARG002 - the framework's types
-        """Records whose messages these are, so that a summariser is given them without raw files and outputs."""
+        """Records that these messages belong to this agent, so that a summariser gets them with cards and markers."""
         frameworks.remember(self, cast("Mapping[str, list[BaseMessage]]", state).get("messages", []))
 
     def for_summary(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
-        """Returns messages for a summariser: cards of outputs, and markers of whatever is long in any call."""
+        """Returns messages for a summariser: with cards in place of outputs, and markers in place of long arguments."""
         calls = {call["name"] for one in messages if isinstance(one, AIMessage) for call in one.tool_calls}
         rule = {"tools": sorted(calls - self._exempt)[:_MOST_TOOLS], "fields": ["*"]}
         policy = {name: value for name, value in self._policy.items() if name not in _OF_REQUESTS}
@@ -179,7 +180,7 @@ class CoatcheckMiddleware(SharedMiddleware):
             if not self._compact or not history.is_worth_asking(messages, policy):
                 return messages
             return self._smaller(list(messages), self._session or _thread_of(get_config()), policy)
-        except Exception as e:  # noqa: BLE001 - a summary is worth more than a smaller prompt
+        except Exception as e:  # noqa: BLE001 - a failure must not stop the summary
             log.warning("a summariser is given the messages as they are: %s", e)
             return messages
 
@@ -205,7 +206,7 @@ class CoatcheckMiddleware(SharedMiddleware):
             session = self._session or _thread(request.runtime)
             smaller = self._smaller([*system, *messages], session, self._policy)
             return request.override(messages=cast("list[AnyMessage]", smaller[len(system) :]))
-        except Exception as e:  # noqa: BLE001 - an agent is worth more than a smaller request
+        except Exception as e:  # noqa: BLE001 - a failure must not stop the agent
             log.warning("a request to the model is sent as it is: %s", e)
             return request
 
@@ -222,12 +223,12 @@ class CoatcheckMiddleware(SharedMiddleware):
 
 
 def _session_fields(session: str | None) -> dict[str, Any]:
-    """Returns the session to declare; an unknown one leaves the client's own in force."""
+    """Returns the field that declares a session; empty if the session is unknown, so that the client's own applies."""
     return {} if session is None else {"session": session}
 
 
 def _thread(runtime: object) -> str | None:
-    """Returns the conversation that a run belongs to, if the agent has a checkpointer."""
+    """Returns the thread that a run belongs to; None if the agent has no checkpointer."""
     known: object = getattr(getattr(runtime, "execution_info", None), "thread_id", None)
     if known is None:
         return _thread_of(getattr(runtime, "config", None) or {})

@@ -1,4 +1,4 @@
-"""The declared tool for LangChain: the tool that cards name, for agents to offer to their models."""
+"""`read_artifact` as a LangChain tool: cards name it, and agents offer it to their models."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ def read_tool(client: Client) -> BaseTool:
     """Returns `read_artifact`, executed by the service. Failures are results that say what to do next."""
     (declared,) = declarations("json-schema")
 
-    def read_artifact(**arguments: Any) -> str:  # noqa: ANN401 - the schema says what; the service checks it
+    def read_artifact(**arguments: Any) -> str:  # noqa: ANN401 - the schema names them; the service checks them
         call = {"name": declared["name"], "arguments": arguments}
         try:
             answer: dict[str, Any] = client.call(call, form="text")
             text, is_error = str(answer["text"]), bool(answer["is_error"])
-        except Exception as e:  # another program may answer anything
+        except Exception as e:  # another program at the URL may answer anything
             raise ToolException(sentence(e)) from e
         if is_error:
             raise ToolException(text)

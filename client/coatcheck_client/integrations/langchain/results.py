@@ -1,4 +1,4 @@
-"""Tool results of LangChain as payloads, and cards in their place. Only text changes: status, ID and name stay."""
+"""Takes payloads from LangChain's tool results, and puts cards in their place. Status, ID and name stay."""
 
 import dataclasses
 from collections.abc import Callable
@@ -14,6 +14,7 @@ ContentBlock: TypeAlias = str | dict[str, Any]
 ResultPart: TypeAlias = ToolMessage | Command[Any]
 
 _IMAGES: Final = frozenset({"image", "image_url", "input_image"})
+"""Types of content blocks that are images, in the forms of several providers."""
 
 
 def each(result: ResultPart, change: Callable[[ToolMessage], ToolMessage]) -> ResultPart:
@@ -53,14 +54,14 @@ def payload(message: ToolMessage, least: int) -> str | list[dict[str, Any]] | No
 
 
 def images(message: ToolMessage) -> list[dict[str, Any]]:
-    """Returns the images whose bytes are in a message; one that is an address stays in its place."""
+    """Returns the images whose bytes are in a message; images that are only a URL are left out."""
     content = cast("str | list[ContentBlock]", message.content)
     blocks: list[dict[str, Any]] = [] if isinstance(content, str) else [one for one in content if isinstance(one, dict)]
     return [one for one in blocks if one.get("type") in _IMAGES and _has_bytes(one)]
 
 
 def _has_bytes(block: dict[str, Any]) -> bool:
-    """Returns whether base64 is where some provider's images have it: in a data URL, or in a member of its own."""
+    """Returns whether an image's bytes are in the block: in a data URL, or in a member `base64` or `data`."""
     for name, value in block.items():
         inner: object = value
         if isinstance(inner, dict) and _has_bytes(cast("dict[str, Any]", inner)):
@@ -71,9 +72,10 @@ def _has_bytes(block: dict[str, Any]) -> bool:
 
 
 def replace_content(message: ToolMessage, receipt: Receipt | None, pictures: list[Receipt]) -> ToolMessage:
-    """Returns the message with the receipt's text in place of its own; an image stays beside it.
+    """Returns the message with the receipt's text in place of its own; images stay.
 
-    The message's `artifact`, which no model is sent, says what is stored where; one that the tool set stays.
+    The message's `artifact`, which is not sent to the model, then names the stored artifacts, unless the tool has
+    already set it.
     """
     update: dict[str, Any] = {}
     known: dict[str, Any] = {}

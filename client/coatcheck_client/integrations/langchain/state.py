@@ -1,7 +1,7 @@
-"""Finds and replaces the message whose calls are being answered, in the agent's state.
+"""Finds and replaces, in the agent's state, the message whose calls are being answered.
 
-A tool may answer while its agent's other tools are still running. All of them are done before any of their answers is
-saved, so a message can be replaced with all its calls at once, by whichever of them answers.
+One message may call several tools, and a tool may answer while the others still run. Their answers are saved only when
+all tools are done, so the answer of any of them can replace the message with all its calls.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from coatcheck_client.integrations.langchain.results import ResultPart
 
 
 def caller(request: ToolCallRequest) -> AIMessage | None:
-    """Returns the message that made a call; None if the state has none that can be replaced."""
+    """Returns the message that made a call; None if the state lacks it, or if it has no ID to replace it by."""
     kept: object = request.state
     messages = cast("Mapping[str, Any]", kept).get("messages") if isinstance(kept, Mapping) else kept
     for message in reversed(cast("list[object]", messages if isinstance(messages, list) else [])):
@@ -26,15 +26,15 @@ def caller(request: ToolCallRequest) -> AIMessage | None:
 
 
 def answered(message: AIMessage) -> list[BaseMessage]:
-    """Returns a conversation in which all calls of a message are done."""
+    """Returns a message followed by a placeholder result for each of its calls."""
     return [message, *(ToolMessage("done", tool_call_id=call["id"] or "") for call in message.tool_calls)]
 
 
 def with_message(result: ResultPart, message: AIMessage) -> ResultPart:
-    """Returns the result of a tool, with an update that replaces a message of the state.
+    """Returns the result of a tool, with an added update that replaces a message in the state.
 
-    Failed calls and commands to another graph replace nothing: the model repairs the former, the latter has its own
-    state.
+    A failed call replaces nothing, because the model needs its arguments to repair it. A command to another graph
+    replaces nothing either, because that graph has a state of its own.
     """
     if isinstance(result, ToolMessage):
         return result if result.status == "error" else Command(update={"messages": [result, message]})

@@ -1,4 +1,4 @@
-"""What a final answer says, and what its model was shown before. Pure."""
+"""Extracts the text of a final answer, and the texts that its model was shown before. Pure functions."""
 
 # ruff: noqa: ANN401 - LiteLLM's answers are of many types
 # pyright: basic
@@ -10,12 +10,13 @@ from coatcheck_client.integrations.litellm.messages import is_models
 from coatcheck_client.integrations.litellm.usage import plain
 
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", "tool_use"})
+"""Types of items and blocks that are calls of the client's tools."""
 _FOUND: Final = ("_result", "_citation", "_location", "search_call")
-"""How the types end of what a provider's own tools put into the model's messages."""
+"""Endings of the types of blocks and items with which a provider's own tools add to the model's messages."""
 
 
 def answer_text(response: Any) -> str:
-    """Returns the text of a final answer of any format; empty if the model calls tools, or if it is no answer."""
+    """Returns the text of a final answer in any format; empty if the model calls tools, or if it is no answer."""
     if not isinstance(response, dict) and not hasattr(response, "model_dump"):
         return ""
     whole, message_texts = plain(response), []
@@ -32,7 +33,7 @@ def answer_text(response: Any) -> str:
 
 
 def shown_texts(value: Any) -> list[str]:
-    """Returns the texts in messages that the model did not write: of tools, of providers' tools, of people."""
+    """Returns the texts in messages that came from tools, from the provider's own tools, or from people."""
     if isinstance(value, list | tuple):
         return [text for one in value for text in shown_texts(one)]
     return _found(value) if isinstance(value, dict) and is_models(value) else texts(value)

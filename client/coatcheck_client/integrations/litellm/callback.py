@@ -1,7 +1,7 @@
 """The callback: requests get cards, models are offered `read_artifact`, and LiteLLM's own loop answers their reads.
 
-It keeps no conversation and never breaks a request: a failure here is logged, and the request continues unchanged. A
-client that has `read_artifact` itself is left to answer its calls.
+No conversation is stored; only reads of the latest turns are kept in memory. A failure here never breaks a request: it
+is logged, and the request continues unchanged. A client that offers `read_artifact` itself must answer the calls of it.
 """
 
 # ruff: noqa: ANN401, ARG002 - LiteLLM's hooks are called by name
@@ -41,23 +41,24 @@ from coatcheck_client.options import Searches
 log = logging.getLogger(__name__)
 
 POLICY: Final[Mapping[str, Any]] = {"protect": "none"}
-"""How requests are compacted by default: at once, so that what was sent is never sent differently."""
+"""How requests are compacted by default: outputs are replaced at once, so that no message is sent in two forms."""
 EXEMPT: Final = ("$web_search",)
-"""The service's own exemption, which a list of exempt tools would replace."""
+"""Tools that the service exempts by default; repeated here because a list of exempt tools replaces that default."""
 _ROUNDS: Final = 12
 """How often a model may read before it must answer with what it has."""
 _TURNS: Final = 2_000
-"""Turns whose reads the proxy remembers, the latest ones; each has a few thousand tokens."""
+"""Maximum turns whose reads the proxy remembers. The reads of a turn have a few thousand tokens."""
 _SMALL: Final = 1_000
-"""Characters up to which a search's response stays as it is."""
+"""A search's response of up to this many characters stays as it is."""
 _LINES: Final = 20
-"""Citations that a warning or an error lists."""
+"""Maximum citations that a warning or an error lists."""
 _MARK: Final = "coatcheck"
-"""Key in the metadata of a request whose reads are answered here: which conversation it is, and which request."""
+"""Key that marks a request whose reads are answered here, in its metadata. The value is a list of the conversation's
+digest and the request's ID."""
 
 
 class CoatcheckCallback(CustomLogger):
-    """Coatcheck for all clients of a LiteLLM proxy. Chat completions, Anthropic's Messages and OpenAI's Responses."""
+    """Coatcheck for all clients of a LiteLLM proxy: Chat Completions, Anthropic's Messages and OpenAI's Responses."""
 
     server_fulfilled_tool_names = frozenset({READ.name})
 
@@ -76,16 +77,17 @@ class CoatcheckCallback(CustomLogger):
         """Sends nothing yet.
 
         Args:
-            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
-            session: the session of payloads; None for LiteLLM's session of a request, if it has one.
+            client: the client to use; None for one with `COATCHECK_URL` and `COATCHECK_KEY`, or the local defaults.
+            session: the session that payloads belong to; None for LiteLLM's session of the request, if it has one.
             exempt_tools: tools whose results and arguments stay as they are.
             policy: how to compact, as in the OpenAPI document; added to the default, which protects nothing.
-            searches: what a web search's result becomes in its turn: `passages`, or the `summary` that also stays in
-                later turns, or a card like any other (`off`).
-            search_tools: names of tools that search the web, in addition to those whose name or result says so.
-            citations: what happens with final answers: `report` logs what they cite that stands in nothing that the
-                model was shown, or could not be checked; `block` also refuses those that cite without a source with
-                422, unless they are streamed.
+            searches: what a web search's result becomes: the `passages` in its own turn and the summary in later turns,
+                the `summary` at once, or, with `off`, a card like any other.
+            search_tools: names of tools that search the web. Tools whose name or result shows that they do need not be
+                listed.
+            citations: whether citations in final answers are checked. `report` logs each citation that is in no text
+                that the model was shown, or that could not be checked. `block` also refuses, with 422, an answer with a
+                citation that is in no such text, unless the answer is streamed.
             on_citations: called with the report of each final answer, unless `citations` is `off`.
         """
         super().__init__()
@@ -104,7 +106,7 @@ class CoatcheckCallback(CustomLogger):
     # ------------------------------------------------------------------------------------------ the request
 
     async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: Any, call_type: Any) -> Any:
-        """Returns the request with cards, with the model's reads that the client never saw, and with the tool."""
+        """Returns the request with cards, the reads that the client never saw, and, if there are cards, the tool."""
         form = FORMATS.get(str(getattr(call_type, "value", call_type)))
         if form is None or not isinstance(data.get(form.key), list) or not _is_answerable(data):
             return data
@@ -117,7 +119,7 @@ class CoatcheckCallback(CustomLogger):
                 data["tools"] = [*(data.get("tools") or ()), *declarations(form.name)]
                 data.setdefault("max_agentic_loops", _ROUNDS + 1)
             data[form.key] = messages
-        except Exception as e:  # noqa: BLE001 - a request is worth more than a card
+        except Exception as e:  # noqa: BLE001 - a failure must not stop the request
             log.warning("a request goes on as it came: %s", e)
         return data
 
@@ -129,7 +131,7 @@ class CoatcheckCallback(CustomLogger):
             {} if session is None else {"session": bound_identifier(str(session), SESSION_CHARS)}
         )
         messages = await self._with_searches(form, messages, session_fields)
-        # Whoever gets a card gets the tool with it, so the cards may name its calls.
+        # A request with cards also gets the tool, so the cards may name calls of it.
         session_fields["tools"] = "read_artifact"
         done = await asyncio.to_thread(
             self._client.compact, {form.key: messages}, policy=self._policy, **session_fields
@@ -137,9 +139,10 @@ class CoatcheckCallback(CustomLogger):
         return done.body[form.key] if done.report["changed"] else messages
 
     async def _with_searches(self, form: Format, messages: list[Raw], session_fields: Raw) -> list[Raw]:
-        """Returns the messages with what a model reads of web searches; compaction leaves the summary of earlier ones.
+        """Returns the messages with passages or summaries in place of the responses of web searches.
 
-        Clients send each raw response again in every request, and get the same text in its place each time.
+        Clients send each raw response again in every request; each time the same text takes its place. Compaction then
+        leaves only the summaries of searches in earlier turns.
         """
         if self._searches == "off":
             return messages
@@ -159,7 +162,7 @@ class CoatcheckCallback(CustomLogger):
                     "query": fields.get("query"),
                     **session_fields,
                 }
-                try:  # what the session's other conversations have seen, this one has not
+                try:  # this conversation has not seen the results of the session's others
                     ask = functools.partial(self._client.search_results, text, across_session=False, **asked)
                     found = await asyncio.to_thread(ask)
                 except ServiceError as e:
@@ -173,9 +176,9 @@ class CoatcheckCallback(CustomLogger):
         return with_results(messages, changed) if changed else messages
 
     async def async_pre_call_deployment_hook(self, kwargs: Any, call_type: Any) -> Any:
-        """Requests a stream in which reads may be needed as a whole; LiteLLM streams the answer to the client.
+        """Makes LiteLLM request the whole answer if the model may read in it; the client still gets a stream.
 
-        Messages of Anthropic do not need this: LiteLLM holds back their streams itself.
+        Anthropic's Messages do not need this: LiteLLM holds back their streams itself.
         """
         form = FORMATS.get(str(getattr(call_type, "value", call_type)))
         if form is None or form.holds_streams or not kwargs.get("stream") or _conversation(kwargs) is None:
@@ -194,11 +197,14 @@ class CoatcheckCallback(CustomLogger):
         custom_llm_provider: str,
         kwargs: Raw,
     ) -> tuple[bool, Raw]:
-        """Returns whether the model reads. Its reads are kept for the request with the results of its other calls."""
+        """Returns whether the model reads, so that the loop must run, and what the loop needs to know.
+
+        If the model calls only the client's tools, its reads before these calls are kept for the client's next request.
+        """
         conversation, form = _conversation(kwargs), format_of(response)
         calls = form.calls(response)
         reads = [call for call in calls if is_own(form.name_of(call))]
-        if conversation is None:  # the client's own; for a stream that LiteLLM has held back because of the tool's name
+        if conversation is None:  # the client answers reads; LiteLLM held the stream back for the tool's name
             return bool(stream and reads), {"whole": True}
         others = [form.id_of(call) for call in calls if call not in reads]
         if not reads:
@@ -219,7 +225,11 @@ class CoatcheckCallback(CustomLogger):
         stream: bool,
         kwargs: Raw,
     ) -> AgenticLoopPlan:
-        """Returns the model's next request, with the answers; calls of the client's tools go to the client instead."""
+        """Returns the model's next request, with the answers to its reads.
+
+        If the model also calls the client's tools, or has read too often, its response goes to the client instead,
+        without the reads.
+        """
         if "whole" in tools:
             return AgenticLoopPlan(response_override=response)
         form, reads, others = format_of(response), tools["tool_calls"], tools["others"]
@@ -228,7 +238,7 @@ class CoatcheckCallback(CustomLogger):
                 kept = unseen.Unseen(unseen.trailing(form, messages), reads, await self._answers(form, reads))
                 await unseen.keep(self._unseen, form, _conversation(kwargs) or "", others, kept)
             form.strip(response, {form.id_of(call) for call in reads})
-            # LiteLLM streams what was changed in place, unless it has held a stream back.
+            # LiteLLM sends the response that was changed in place, unless it has held a stream back.
             return AgenticLoopPlan(response_override=response if stream else None)
         answers = await self._answers(form, reads)
         if self._citations != "off" and (request := _request(kwargs)):
@@ -245,13 +255,13 @@ class CoatcheckCallback(CustomLogger):
     # ------------------------------------------------------------------------------------------ what the client gets
 
     async def async_post_agentic_loop_response_hook(self, response: Any, plan: AgenticLoopPlan, kwargs: Raw) -> Any:
-        """Returns the answer to the model's next request.
+        """Returns the answer to the model's next request, with the tokens that LiteLLM must log for the request before.
 
-        LiteLLM logs each of a model's requests with the tokens of the answer that it ends with, which must be its own,
-        so that spend is right; clients are told the sum.
+        LiteLLM logs each request to the model with the tokens in the answer that is returned here. So that spend is
+        right, these must be the request's own tokens. The client gets the sum of all requests later.
         """
         before = plan.metadata["usage"]
-        if isinstance(response, dict):  # for Messages; these are logged before
+        if isinstance(response, dict):  # in the Messages format, which LiteLLM has logged already
             return {**response, "usage": added(plain(response.get("usage")), before)}
         used, request = getattr(response, "usage", None), _request(kwargs)
         if used is None or request is None:
@@ -263,8 +273,8 @@ class CoatcheckCallback(CustomLogger):
         """Returns the answer, with the tokens of all requests that it took.
 
         Raises:
-            HTTPException: 503 if the request after a read failed, and LiteLLM would give the client the read; 422 if
-                the answer is blocked for its citations.
+            HTTPException: 503 if the request after a read failed, so that LiteLLM would give the read to the client;
+                422 if the answer is blocked because of its citations.
         """
         if self._citations == "block":
             messages = [data.get("messages"), data.get("input")]
@@ -280,9 +290,12 @@ class CoatcheckCallback(CustomLogger):
     async def async_post_call_streaming_iterator_hook(
         self, user_api_key_dict: Any, response: Any, request_data: Any
     ) -> AsyncGenerator[Any, None]:
-        """Yields the stream, likewise.
+        """Yields the parts of a stream, with the tokens of all requests that the answer took.
 
-        Streams of Messages are bytes here, in which LiteLLM reports a failed read itself.
+        Streams of Messages arrive as bytes and pass unchanged: LiteLLM itself reports a failed read in them.
+
+        Raises:
+            HTTPException: 503 if the request after a read failed.
         """
         async for part in response:
             if _request(request_data) is None or isinstance(part, bytes | str):
@@ -296,9 +309,9 @@ class CoatcheckCallback(CustomLogger):
                 yield part.model_copy(update={"response": with_usage(whole, self._spent_on(request_data))})
 
     async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
-        """Reports what a final answer cites; of a stream, LiteLLM gives it after the end.
+        """Reports the citations of a final answer, once. For a stream, LiteLLM calls this after the stream's end.
 
-        LiteLLM calls this for each of the model's requests with the answer that it ends with, so once after each read.
+        LiteLLM calls this for each request to the model, always with the final answer, so once more for each read.
         """
         request = _request(kwargs.get("litellm_params") or {})
         key = request or kwargs.get("litellm_call_id") or ""
@@ -316,7 +329,11 @@ class CoatcheckCallback(CustomLogger):
     async def _check_citations(
         self, response: Any, messages: Any, options: Mapping[str, Any], request: str | None
     ) -> AnswerReport | None:
-        """Returns the report of a final answer; None of any other, and if the provider keeps the conversation."""
+        """Returns the report of a final answer.
+
+        None for an answer that is not final, if the check fails, or if the provider keeps the conversation, so that the
+        texts that the model was shown are not known here.
+        """
         answer = answer_text(response)
         if not answer or options.get("previous_response_id"):
             return None
@@ -324,7 +341,7 @@ class CoatcheckCallback(CustomLogger):
         shown = shown_texts([messages, reads, options.get("system"), options.get("instructions")])
         try:
             return await asyncio.to_thread(self._client.check_answer, answer, [*shown, *found_texts(response)])
-        except Exception as e:  # noqa: BLE001 - an answer is worth more than its check
+        except Exception as e:  # noqa: BLE001 - a failure must not stop the answer
             log.warning("the citations of an answer were not checked: %s", e)
             return None
 
@@ -337,7 +354,7 @@ class CoatcheckCallback(CustomLogger):
 
 
 def _refuse(names: Iterable[str]) -> None:
-    """Keeps reads from clients, which cannot answer them."""
+    """Raises an error if one of these tools is `read_artifact`, whose calls clients cannot answer."""
     if any(map(is_own, names)):
         raise HTTPException(503, "The model's request after a read failed. Send the request again.")
 
@@ -349,7 +366,7 @@ def _is_answerable(data: Raw) -> bool:
 
 
 def _marked(kwargs: Mapping[str, Any]) -> list[str] | None:
-    """Returns the mark of a request; None if its reads are not answered here."""
+    """Returns the value of `_MARK` in a request; None if the request's reads are not answered here."""
     for name in ("litellm_metadata", "metadata"):
         known = kwargs.get(name)
         if isinstance(known, Mapping) and _MARK in known:

@@ -1,6 +1,6 @@
-"""The formats that clients of a proxy use: a model's calls in its answer, and the same calls as messages."""
+"""The formats that a proxy's clients use: how an answer contains a model's calls, and how messages contain them."""
 
-# ruff: noqa: ANN401, D102 - LiteLLM's answers are of many types; what a method is for, the first class says
+# ruff: noqa: ANN401, D102 - LiteLLM's answers are of many types; the first class documents the methods
 # pyright: basic
 
 from collections.abc import Collection
@@ -13,13 +13,13 @@ from coatcheck_client.integrations.litellm.usage import plain
 
 
 class Chat:
-    """OpenAI's Chat Completions: calls are in the message, each result is a message."""
+    """OpenAI's Chat Completions: a message contains the model's calls, and each result is a message of its own."""
 
     name: Literal["openai-chat"] = "openai-chat"
     key = "messages"
     no_choice: Any = "none"
     holds_streams = False
-    """Whether LiteLLM holds a stream back until it is known that the model does not read."""
+    """Whether LiteLLM itself holds a stream back until it knows that the model does not call `read_artifact`."""
 
     def calls(self, response: Any) -> list[Raw]:
         """Returns the calls of an answer, as the provider wrote them."""
@@ -45,15 +45,15 @@ class Chat:
             choice.finish_reason = "stop"
 
     def turn(self, response: Any, calls: list[Raw]) -> list[Raw]:
-        """Returns what the model said, with these calls."""
+        """Returns the model's turn as messages that contain only these of its calls."""
         return [{**response.choices[0].message.model_dump(exclude_none=True), "tool_calls": calls}]
 
     def results(self, answers: list[Raw]) -> list[Raw]:
-        """Returns the messages that give a model results."""
+        """Returns the messages that bring these answers to the model."""
         return answers
 
     def answered(self, client: Client, call: Raw) -> Raw:
-        """Returns the result of a call of `read_artifact`, in the provider's form. Blocks."""
+        """Executes a call of `read_artifact`; returns its result in the provider's form. Blocks the thread."""
         return answered(client, call, {"role": "tool", "tool_call_id": call["id"]}, "content")
 
     def calls_of(self, message: Raw) -> list[Raw]:
@@ -61,12 +61,12 @@ class Chat:
         return message.get("tool_calls") or []
 
     def joined(self, turn: list[Raw], calls: list[Raw], answers: list[Raw], rest: list[Raw]) -> list[Raw]:
-        """Returns the model's turn with the calls that were removed from it, their answers, and what came after it."""
+        """Returns the model's turn with the calls that were removed from it, then their answers, then the rest."""
         last = {**turn[-1], "tool_calls": [*turn[-1]["tool_calls"], *calls]} if calls else turn[-1]
         return [*turn[:-1], last, *answers, *rest]
 
     def names_in(self, part: Any) -> list[str]:
-        """Returns the tools whose calls begin in a part of a stream."""
+        """Returns the names of the tools whose calls begin in a part of a stream."""
         delta = part.choices[0].delta if getattr(part, "choices", None) else None
         return [one.function.name or "" for one in getattr(delta, "tool_calls", None) or () if one.function]
 
@@ -75,7 +75,7 @@ class Messages(Chat):
     """Anthropic's Messages: calls and results are blocks; all results of a turn are in one message."""
 
     name: Any = "anthropic"
-    no_choice: Any = {"type": "none"}  # noqa: RUF012 - sent as it is
+    no_choice: Any = {"type": "none"}  # noqa: RUF012 - never changed
     holds_streams = True
 
     def calls(self, response: Any) -> list[Raw]:
@@ -164,7 +164,7 @@ FORMATS: Final[dict[str, Format]] = {
     **dict.fromkeys(("anthropic_messages", "aanthropic_messages"), _MESSAGES),
     **dict.fromkeys(("responses", "aresponses"), _RESPONSES),
 }
-"""By LiteLLM's types of calls."""
+"""Formats, by LiteLLM's name for the type of a request."""
 
 
 def format_of(response: Any) -> Format:
@@ -175,8 +175,8 @@ def format_of(response: Any) -> Format:
 
 
 def answered(client: Client, call: Raw, around: Raw, member: str) -> Raw:
-    """Returns the result of a call from the service; if that fails, a sentence that a model can act on."""
+    """Executes a call at the service and returns its result, which says what to do if the service fails."""
     try:
         return client.call([call])[0]
-    except Exception as e:  # noqa: BLE001 - a model can act on a sentence
+    except Exception as e:  # noqa: BLE001 - the model gets a sentence about the failure
         return {**around, member: sentence(e)}

@@ -1,4 +1,4 @@
-"""Examines a request of any format: cards, texts, the author of a message. Pure."""
+"""Examines a request in any format: finds cards, results, and the author of a message. Pure functions."""
 
 # pyright: basic
 
@@ -12,7 +12,7 @@ from coatcheck_client.contract.searches import payload_text
 Raw = dict[str, Any]
 
 _LEAST_ARGUMENTS: Final = 500
-"""The service's limit for arguments of calls, in tokens; each has at least one byte."""
+"""Tokens up to which the service leaves the arguments of a call as they are. A token has at least one byte."""
 
 
 def has_card(messages: list[Raw]) -> bool:
@@ -21,7 +21,7 @@ def has_card(messages: list[Raw]) -> bool:
 
 
 def with_results(messages: list[Raw], changed: Mapping[str, str]) -> list[Raw]:
-    """Returns the messages with other texts as the results of the calls with these IDs."""
+    """Returns the messages with changed results; `changed` has the new texts, by the IDs of their calls."""
 
     def result(holder: Raw) -> Raw:
         text = changed.get(_call_of(holder) or "")
@@ -49,7 +49,7 @@ def results_of(messages: list[Raw]) -> list[tuple[str, str]]:
 
 
 def _call_of(holder: Raw) -> str | None:
-    """Returns the ID of the call whose result a message, a block or an item is; None for anything else."""
+    """Returns the ID of the call that a message, a block or an item is the result of; None if it is no result."""
     if not _kinds({**holder, "content": None}, "tool", "tool_result", "_output") or _member(holder) not in holder:
         return None
     return next((holder[name] for name in ("tool_call_id", "tool_use_id", "call_id") if holder.get(name)), None)
@@ -60,7 +60,7 @@ def _member(holder: Raw) -> str:
 
 
 def is_worth_asking(messages: list[Raw], least: int) -> bool:
-    """Returns whether compaction could change anything: calls or results with more bytes than a card saves."""
+    """Returns whether compaction could change anything: whether a call or a result is longer than the limits."""
     weights = (
         sum(len(text.encode("utf-8", "replace")) for text in texts(one)) for one in messages if _is_of_tools(one)
     )
@@ -83,6 +83,6 @@ def _kinds(message: Raw, *ends: str) -> bool:
 
 
 def is_models(message: Raw) -> bool:
-    """Returns whether a message, or an item, is the model's."""
+    """Returns whether the model wrote a message or an item."""
     kind = str(message.get("type") or "")
     return message.get("role") == "assistant" or kind == "reasoning" or kind.endswith("_call")

@@ -1,10 +1,10 @@
-"""What a model read that its client never saw: kept in the proxy's memory, and put back into the next request.
+"""Keeps a model's reads, which its client never saw, in the proxy's memory and puts them back into the next request.
 
-A client's history lacks the reads that were answered for it. While the model is at its task, calling the client's
-tools, each request gets them back, so that the model does not read the same again. They are found by the key of the
-client, what the conversation says up to there, and the IDs of the calls that the client did see; a conversation that
-was changed since gets none, nor does one whose model LiteLLM calls in another format than its client uses. They are
-lost when the proxy ends. The model then reads again.
+The proxy answers reads itself, so the client's history lacks them. While the model works on a task and calls the
+client's tools, each request gets the reads back, so that the model does not read the same again. Reads are found by the
+client's key, the conversation before them, and the IDs of the calls that the client did see. A conversation that was
+changed meanwhile gets no reads back; neither does one in which LiteLLM calls the model in another format than the
+client uses. When the proxy ends, the reads are lost, and the model reads again.
 """
 
 # ruff: noqa: ANN401 - LiteLLM's cache
@@ -19,28 +19,29 @@ from coatcheck_client.integrations.litellm.formats import Format
 from coatcheck_client.integrations.litellm.messages import Raw, is_models
 
 _SECONDS: Final = 24 * 3_600
+"""Seconds for which reads are kept."""
 
 
 class Unseen(NamedTuple):
-    """What belongs to one turn of a model."""
+    """The parts of one turn of a model that the client does not see."""
 
     before: list[Raw]
-    """Messages before it: the model's reads, and their answers."""
+    """Messages before the turn: the model's reads, and the answers to them."""
     calls: list[Raw]
-    """Reads among its calls."""
+    """Reads among the turn's calls."""
     answers: list[Raw]
-    """The answers to these."""
+    """The answers to `calls`."""
 
 
 class Conversation:
     """The messages of a request, as its client sent them."""
 
     def __init__(self, key: str | None, messages: list[Raw]) -> None:
-        """`key`: the client's, as LiteLLM hashes it. What one client's models read is never given to another's."""
+        """`key`: the client's key, as LiteLLM hashes it. With it, one client never gets the reads of another."""
         self.messages = messages
         running = hashlib.sha256(repr(key).encode())
         self.digests: list[str] = []
-        """Digests of the conversation before each message."""
+        """For each message, a digest of the conversation before it, without the model's own messages."""
         for message in messages:
             self.digests.append(running.hexdigest())
             if not is_models(message):
@@ -49,7 +50,7 @@ class Conversation:
 
 
 def trailing(form: Format, messages: list[Raw]) -> list[Raw]:
-    """Returns the reads at the end of a request, with their answers, after the last message of the client."""
+    """Returns the reads, with their answers, that follow the client's last message at the end of a request."""
     start = at = len(messages)
     while at > 0 and (turn := _turn_before(messages, at)) is not None:
         calls = [call for message in messages[turn:at] for call in form.calls_of(message)]
@@ -60,7 +61,7 @@ def trailing(form: Format, messages: list[Raw]) -> list[Raw]:
 
 
 def _turn_before(messages: list[Raw], end: int) -> int | None:
-    """Returns where the last turn of the model begins, if results follow it; None if the client's words come last."""
+    """Returns the index where the model's last turn before `end` begins; None unless only results follow that turn."""
     at = end
     while at > 0 and not is_models(messages[at - 1]):
         at -= 1
@@ -72,7 +73,7 @@ def _turn_before(messages: list[Raw], end: int) -> int | None:
 
 
 def _has_instruction(message: Raw) -> bool:
-    """Returns whether a message says more than results."""
+    """Returns whether a message contains more than results."""
     content = message.get("content")
     blocks = content if message.get("role") == "user" and isinstance(content, list) else []
     return message.get("role") in {"user", "system", "developer"} and not (
@@ -81,12 +82,12 @@ def _has_instruction(message: Raw) -> bool:
 
 
 async def keep(cache: Any, form: Format, conversation: str, ids: list[str], what: Unseen) -> None:
-    """Keeps what a client does not see of a turn in which it sees calls with these IDs."""
+    """Keeps the unseen parts of a turn. `ids` are the IDs of those calls of the turn that the client sees."""
     await cache.async_set_cache(_name(form, conversation, ids), what, ttl=_SECONDS)
 
 
 async def put_back(cache: Any, form: Format, seen: Conversation) -> list[Raw]:
-    """Returns the messages of a request, with what its client did not see."""
+    """Returns the messages of a request, with the kept parts that its client did not see."""
     messages, at = list(seen.messages), len(seen.messages)
     while at > 0:  # from the end, so that insertions do not move what is still to be examined
         end = at

@@ -1,8 +1,9 @@
-"""Any MCP server behind Coatcheck: `python -m coatcheck_client.integrations.mcp_wrap -- COMMAND`.
+"""Runs any MCP server behind Coatcheck: `python -m coatcheck_client.integrations.mcp_wrap -- COMMAND`.
 
-A host starts this in the server's place. Every message passes unchanged, in both directions, in either version of the
-protocol, except for the list of tools, to which `read_artifact` is added, and results of tools that are too large.
-`coatcheck mcp-wrap`, which the service's own distribution includes, also takes a URL.
+A host starts this command instead of the server. Messages pass unchanged in both directions and in both versions of
+the protocol, with two exceptions: the list of tools gets `read_artifact` and loses output schemas, and tool results
+that are too large become cards. `coatcheck mcp-wrap`, which comes with the service's package, also accepts a server's
+URL.
 """
 
 from coatcheck_client.integrations.mcp_wrap.child import ChildServer

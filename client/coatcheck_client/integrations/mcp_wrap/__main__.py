@@ -1,4 +1,4 @@
-"""`python -m coatcheck_client.integrations.mcp_wrap -- COMMAND`: what `coatcheck mcp-wrap` does with a command."""
+"""`python -m coatcheck_client.integrations.mcp_wrap -- COMMAND` does the same as `coatcheck mcp-wrap -- COMMAND`."""
 
 import argparse
 import asyncio

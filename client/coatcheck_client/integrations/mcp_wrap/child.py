@@ -1,6 +1,7 @@
-"""An MCP server as a child process: its lines, and its end, after which nothing of it is left.
+"""Runs an MCP server as a child process: exchanges lines with it, and ends it with everything that it has started.
 
-Its standard error is this process's own. It leads a process group, so that what it has started ends with it.
+The server writes to the standard error of this process. It leads a process group of its own, so that the processes that
+it has started can be ended with it.
 """
 
 import asyncio
@@ -15,8 +16,9 @@ from typing import Final
 from coatcheck_client.integrations.mcp_wrap.lines import PIECE, lines
 
 PATIENCE: Final = 1.5
-"""Seconds that a server has after the end of its input, and again after SIGTERM. Hosts give theirs twice 2 seconds."""
+"""Seconds that a server has to exit after its input ends, and again after SIGTERM. Hosts wait 2 seconds each time."""
 _PAUSE: Final = 0.02
+"""Seconds between two checks whether the server has exited."""
 
 
 class ChildServer:
@@ -34,9 +36,9 @@ class ChildServer:
         """Starts a command, with the environment and the working directory of this process.
 
         Raises:
-            OSError: if it cannot be started.
+            OSError: the command cannot be started.
         """
-        program = shutil.which(command[0]) or command[0]  # on Windows npx is a file npx.cmd
+        program = shutil.which(command[0]) or command[0]  # finds npx.cmd on Windows
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             program, *command[1:], stdin=pipe, stdout=pipe, start_new_session=True
@@ -50,8 +52,8 @@ class ChildServer:
         return lines(lambda: self._output.read(PIECE))
 
     async def send(self, line: bytes) -> None:
-        """Sends a line to the server; ignored if it has ended."""
-        with contextlib.suppress(ConnectionError):  # the end of its lines shows that it has ended
+        """Sends a line to the server; does nothing if the server has ended."""
+        with contextlib.suppress(ConnectionError):  # `lines` ends as well, which reports the end
             self._input.writelines((line, b"\n"))
             await self._input.drain()
 
@@ -60,7 +62,11 @@ class ChildServer:
         self._input.close()
 
     async def end(self) -> int:
-        """Ends the server, with whatever it has started, and returns its exit code like a shell."""
+        """Ends the server and everything that it has started, and returns its exit code.
+
+        As in a shell, the code is 128 plus the signal's number if a signal ended the server. It is 1 if the server
+        still runs.
+        """
         self._input.close()
         if not await self._ended():
             self._signal(signal.SIGTERM)
@@ -71,9 +77,9 @@ class ChildServer:
         return 1 if code is None else code if code >= 0 else 128 - code
 
     async def _ended(self) -> bool:
-        """Returns whether the process ends soon.
+        """Waits for the process for up to PATIENCE seconds; returns whether it has ended.
 
-        Not by `wait`, which also waits for the pipes that its children hold.
+        Polls instead of calling `wait`, which also waits for pipes that children of the process hold open.
         """
         for _ in range(int(PATIENCE / _PAUSE)):
             if self._process.returncode is not None:
@@ -82,7 +88,7 @@ class ChildServer:
         return False
 
     def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # nothing of it is left
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # the whole group has ended
             if sys.platform == "win32":
                 self._process.terminate()
             else:

@@ -1,7 +1,7 @@
-"""Lines of bytes, from pieces as they arrive, and from and to this process's own standard streams.
+"""Splits arriving pieces of bytes into lines, and exchanges lines on this process's standard streams.
 
-Threads read and write standard streams, because an event loop cannot wait for them on every system. They end with the
-process, whatever they wait for.
+Threads read and write the standard streams, because an event loop cannot wait for them on every system. The threads are
+daemons: they end with the process even while they wait.
 """
 
 import asyncio
@@ -14,15 +14,15 @@ from queue import SimpleQueue
 from typing import Final
 
 PIECE: Final = 256 * 1024
-"""Bytes that are read at once."""
+"""Maximum bytes that are read at once."""
 _WAITING: Final = 16
-"""Pieces of standard input that are read ahead."""
+"""Maximum pieces of standard input that are read ahead."""
 
 
 async def lines(read: Callable[[], Awaitable[bytes]]) -> AsyncIterator[bytes]:
-    """Yields the lines of what `read` returns in pieces, without line ends; it returns nothing at the end.
+    """Yields lines, without their line ends. `read` returns the next piece of them, and an empty one at the end.
 
-    However long a line is, it is joined only once.
+    The pieces of a line are joined only once, however long the line is.
     """
     begun: list[bytes] = []
     while piece := await read():
@@ -37,10 +37,10 @@ async def lines(read: Callable[[], Awaitable[bytes]]) -> AsyncIterator[bytes]:
 
 
 class StandardStreams:
-    """The host, which has started this process: it sends on standard input, and receives on standard output."""
+    """Exchanges lines with the host that started this process, on standard input and standard output."""
 
     def __init__(self) -> None:
-        """Create it on the event loop that will wait."""
+        """Starts the threads. Call it on the event loop that will receive and send the lines."""
         self._loop = asyncio.get_running_loop()
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue(_WAITING)
         self._jobs: SimpleQueue[tuple[bytes, Future[None]]] = SimpleQueue()
@@ -55,7 +55,7 @@ class StandardStreams:
         """Sends a line to the host.
 
         Raises:
-            OSError: if the host accepts no more.
+            OSError: the host has closed standard output.
         """
         done: Future[None] = Future()
         self._jobs.put((line + b"\n", done))
@@ -71,7 +71,7 @@ class StandardStreams:
             putting = self._pieces.put(piece)
             try:
                 asyncio.run_coroutine_threadsafe(putting, self._loop).result()
-            except (RuntimeError, CancelledError):  # nobody waits any more
+            except (RuntimeError, CancelledError):  # the event loop has ended
                 putting.close()
                 return
 

@@ -1,4 +1,4 @@
-"""Messages of JSON-RPC as objects with undecoded members: what is not examined passes byte for byte."""
+"""JSON-RPC messages as objects with undecoded members: members that nobody examines pass byte for byte."""
 
 import json
 from typing import Any, TypeAlias, cast
@@ -9,7 +9,7 @@ Members: TypeAlias = dict[str, msgspec.Raw]
 
 
 def members(data: bytes | msgspec.Raw) -> Members | None:
-    """Returns the members of an object; None for anything else, such as a line that is not JSON, or a batch."""
+    """Returns the members of a JSON object; None for anything else, such as a batch, or a line that is not JSON."""
     try:
         return msgspec.json.decode(data, type=Members)
     except msgspec.ValidationError:
@@ -35,21 +35,21 @@ def value(raw: msgspec.Raw | None) -> Any:  # noqa: ANN401 - JSON
 
 
 def number(raw: msgspec.Raw | None) -> str | int | float | None:
-    """Returns the ID of a request; None for anything else."""
+    """Returns the ID of a request, a string or a number; None for any other value."""
     found: object = value(raw)
     return found if isinstance(found, str | int | float) else None
 
 
 def encoded(value: object) -> msgspec.Raw:
-    """Returns a value as a member."""
+    """Returns a value as a JSON-encoded member."""
     return msgspec.Raw(json.dumps(value, separators=(",", ":")).encode())
 
 
 def encoded_raw(value: Members | list[Members]) -> msgspec.Raw:
-    """Returns undecoded members as one member."""
+    """Returns an object with undecoded members, or a list of such objects, as one member."""
     return msgspec.Raw(msgspec.json.encode(value))
 
 
 def line(message: Members) -> bytes:
-    """Returns a message as it is sent."""
+    """Returns a message as the bytes to send, without a line end."""
     return msgspec.json.encode(message)

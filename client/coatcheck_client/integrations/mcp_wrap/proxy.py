@@ -1,6 +1,7 @@
 """Passes messages between a host and a server, with cards in place of bulky results. Independent of transports.
 
-What need not, or cannot, be changed is passed on: an agent is worth more than a card.
+A message that needs no change is passed on as it is; so is one whose change fails, because a failure must not stop the
+agent.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ Send = Callable[[bytes], Awaitable[None]]
 _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 _SERVER: Final = "io.modelcontextprotocol/serverInfo"
 _AT_ONCE: Final = 8
-"""Results that are stored concurrently. The next one waits, so that memory is bounded."""
+"""Maximum results that are stored concurrently. Further results wait, which bounds memory."""
 
 
 class WrapOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,21 +45,21 @@ class WrapOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int = MAX_TOKENS
     """Maximum tokens of a result that stays as it is."""
     exempt: frozenset[str] = frozenset()
-    """Tools that stay as they are, with their results."""
+    """Names of tools that keep their output schemas, and whose results stay as they are."""
     searches: Searches = "summary"
     """What a web search's result becomes."""
     search_tools: frozenset[str] = frozenset()
-    """Tools that search the web, in addition to those whose name or result says so."""
+    """Names of tools that search the web. Tools whose name or result shows that they do need not be listed."""
     session: str | None = None
-    """The session of stored results."""
+    """The session that stored results belong to."""
     read_tool: bool = True
-    """Whether `read_artifact` is added. Not if the host has it from another server."""
+    """Whether `read_artifact` is added; false if the host already has it from another server."""
     output_schemas: bool = False
-    """Whether tools keep their output schemas, and their results the structured content that these promise."""
+    """Whether tools keep their output schemas, and results the structured content that the schemas describe."""
 
 
 class _Call(msgspec.Struct, frozen=True):
-    """A call of a tool that the server will answer."""
+    """A tool call that the server has not answered yet."""
 
     tool: str
     arguments: object
@@ -68,11 +69,11 @@ class _Listing(msgspec.Struct, frozen=True):
     """A request for a list of tools."""
 
     first: bool
-    """Whether it is for the first page, which gets the added tool: not every host requests others."""
+    """Whether the first page is requested. That page gets the added tool: not every host requests further pages."""
 
 
 class _Hello(msgspec.Struct, frozen=True):
-    """A request that the server answers with its name."""
+    """A request whose answer contains the server's name: `initialize`, or `server/discover`."""
 
 
 class Proxy:
@@ -89,15 +90,15 @@ class Proxy:
         self._semaphore = asyncio.Semaphore(_AT_ONCE)
         self._server: object = None
         self._aside = False
-        """Whether the server has a tool with the added one's name: then everything stays as it is."""
+        """Whether the server has a `read_artifact` of its own. Then all tools and results stay as they are."""
 
     async def take_host_line(self, raw_line: bytes) -> None:
-        """Takes a line from the host: passes it on, unless it is for the added tool."""
+        """Handles a line from the host: answers a call of the added tool, and passes on any other line."""
         message = None
         try:
             message = members(raw_line)
             is_read = message is not None and self._is_read(message)
-        except Exception as e:  # noqa: BLE001 - a session is worth more than a card
+        except Exception as e:  # noqa: BLE001 - a failure must not end the session
             log.warning("a message of the host is passed on as it is: %s: %s", type(e).__name__, e)
             is_read = False
         if message is not None and is_read:
@@ -106,7 +107,7 @@ class Proxy:
             await self._to_server(raw_line)
 
     async def take_server_line(self, raw_line: bytes) -> None:
-        """Takes a line from the server: passes it on, now, or once a card has replaced its result."""
+        """Handles a line from the server: passes it on at once, or later if a card must replace its result."""
         message, asked, passed = None, None, raw_line
         try:
             message = members(raw_line)
@@ -125,12 +126,12 @@ class Proxy:
             await self._to_host(passed)
 
     async def drained(self) -> None:
-        """Waits until everything that was taken has been passed on."""
+        """Waits until every line so far has been passed on or answered."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     def cancel(self) -> None:
-        """Gives up what has not been passed on yet."""
+        """Gives up all lines that have not been passed on or answered yet."""
         for task in self._tasks:
             task.cancel()
 
@@ -146,7 +147,10 @@ class Proxy:
             log.warning("the host could not be answered: %s", error)
 
     def _is_read(self, message: Members) -> bool:
-        """Returns whether a message is a call of the added tool; remembers what else the server is asked."""
+        """Returns whether a message is a call of the added tool.
+
+        Also remembers other requests whose answers will be changed or read, and cancels a read that the host cancels.
+        """
         method, params = value(message.get("method")), members(message.get("params", msgspec.Raw(b"{}"))) or {}
         if method == "notifications/cancelled":
             cancelled = number(params.get("requestId"))
@@ -172,7 +176,10 @@ class Proxy:
         return False
 
     def _changed(self, raw_line: bytes, message: Members, asked: object) -> bytes:
-        """Changes an answer without the service, such as that to a list of tools."""
+        """Returns the line to pass on for an answer to a listing or a hello. Only a list of tools is changed.
+
+        Also remembers the server's name, if the answer contains it.
+        """
         result = members(message["result"]) or {}
         if isinstance(asked, _Hello):
             meta = members(result.get("_meta", msgspec.Raw(b"{}"))) or {}
@@ -200,7 +207,7 @@ class Proxy:
         try:
             try:
                 answer = await self._card_answer(message, call)
-            except Exception as e:  # noqa: BLE001 - an agent is worth more than a card
+            except Exception as e:  # noqa: BLE001 - a failure must not stop the agent
                 log.warning("the result of %s stays as it is: %s: %s", call.tool, type(e).__name__, e)
                 answer = None
             await self._to_host(answer or raw_line)
@@ -208,7 +215,7 @@ class Proxy:
             self._semaphore.release()
 
     async def _card_answer(self, message: Members, call: _Call) -> bytes | None:
-        """Returns the answer with a card in it; None if the server's own is to be passed on."""
+        """Returns the answer with a card in it; None if the server's answer is to be passed on unchanged."""
         result = members(message["result"]) or {}
         blocks: list[dict[str, Any]] = value(result.get("content")) or []
         structured = None if self._options.output_schemas else value(result.get("structuredContent"))
@@ -234,9 +241,9 @@ class Proxy:
             return None
         smaller = {**result, "content": encoded(shown)}
         if not self._options.output_schemas and (text != payload or is_copy(structured, blocks)):
-            smaller.pop("structuredContent", None)  # a copy, which some hosts show in place of the text
+            smaller.pop("structuredContent", None)  # a copy, which some hosts would show instead of the text
         elif receipt is not None and is_withheld(receipt) and smaller.pop("structuredContent", None) is not None:
-            smaller["isError"] = encoded(True)  # for which the schema promises nothing
+            smaller["isError"] = encoded(True)  # an output schema does not apply to errors
         return line({**message, "result": encoded_raw(smaller)})
 
     async def _read(self, message: Members) -> None:
@@ -257,5 +264,5 @@ class Proxy:
             answer = await self._client.call({"name": READ.name, "arguments": arguments}, form="mcp")
             # Another program may answer anything.
             return {**answer, "content": msgspec.convert(answer["content"], list[Any])}
-        except Exception as e:  # noqa: BLE001 - a model can act on a sentence
+        except Exception as e:  # noqa: BLE001 - the model gets a sentence about the failure
             return {"content": [{"type": "text", "text": sentence(e)}], "isError": True}

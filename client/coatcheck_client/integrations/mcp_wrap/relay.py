@@ -12,34 +12,35 @@ from coatcheck_client.integrations.mcp_wrap.lines import StandardStreams
 from coatcheck_client.integrations.mcp_wrap.proxy import Proxy, WrapOptions
 
 PATIENCE: Final = 1.5
-"""Seconds that a server has for its last lines after the end of its input."""
+"""Seconds that a server has to send its last lines after its input ends."""
 
 
 class Server(Protocol):
     """A wrapped server, wherever it runs."""
 
     def lines(self) -> AsyncIterator[bytes]:
-        """Yields the messages that it sends. They end with the server."""
+        """Yields the messages that the server sends, until the server ends."""
         ...
 
     async def send(self, line: bytes) -> None:
-        """Sends a message to it."""
+        """Sends a message to the server."""
         ...
 
     async def finish(self) -> None:
-        """Tells it that nothing more will be sent."""
+        """Tells the server that nothing more will be sent."""
         ...
 
     async def end(self) -> int:
-        """Ends it, if it has not ended, and returns the exit code for that."""
+        """Ends the server if it still runs, and returns the exit code to report for it."""
         ...
 
 
 async def wrap(server: Server, client: AsyncClient, options: WrapOptions) -> int:
-    """Serves a server to the host on standard input and output; returns the exit code of this process.
+    """Connects a server to the host on standard input and output; returns the exit code for this process.
 
-    Ends when the server does, with its exit code; when the host closes standard input, after earlier requests are
-    answered; and with SIGTERM and SIGINT. The server has ended by then.
+    Returns in three cases, each time after it has ended the server: when the server ends, with the server's exit code;
+    when the host closes standard input, after the answers that arrive within PATIENCE seconds, with the server's exit
+    code, or 0 if the server had to be stopped; and on SIGTERM or SIGINT, with 128 plus the signal's number.
     """
     host = StandardStreams()
     proxy = Proxy(client, options, to_host=host.send, to_server=server.send)
@@ -71,14 +72,17 @@ async def wrap(server: Server, client: AsyncClient, options: WrapOptions) -> int
 
 
 async def _pass_on(lines: AsyncIterator[bytes], take: Callable[[bytes], Awaitable[None]]) -> None:
-    """Passes every line to `take`, until there are no more, or nobody is there to take them."""
+    """Passes every line to `take`, until the lines end or their receiver has gone."""
     with contextlib.suppress(OSError):
         async for line in lines:
             await take(line)
 
 
 async def _signalled() -> int:
-    """Returns the number of the signal that asks this process to end. On Windows, Ctrl-C cancels what runs instead."""
+    """Waits for a signal that asks this process to end, and returns its number.
+
+    Waits forever on Windows, where Ctrl-C cancels the running tasks instead.
+    """
     asked: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def ask(number: int) -> None:

@@ -1,10 +1,11 @@
-"""Results of MCP tools, with cards in place of their texts.
+"""Puts cards in place of the texts in MCP tool results.
 
 Independent of transports and SDKs: blocks are JSON objects.
 
-Texts of a result (text blocks, and the text of small resources) become one card, in place of the first of them. Large
-embedded resources, and bytes that are encoded in a text, are artifacts of their own, with a card or a name in their
-place. Images, audio and links stay in their places. If anything fails, a result stays as it is.
+The texts of a result (text blocks, and the text of small resources) become one card, which takes the place of the first
+text. Each large embedded resource becomes an artifact of its own, with a card in its place; so does binary data that is
+encoded in a text, with a name in its place. Images, audio and links stay where they are. If anything fails, a result
+stays as it is.
 """
 
 import asyncio
@@ -25,11 +26,13 @@ B = TypeVar("B")
 MAX_TOKENS: Final = 1_000
 """Default maximum tokens of a result that stays as it is."""
 _LONGEST_COMMAND: Final = 500
+"""Maximum characters of the arguments that are declared as a payload's command."""
 _LONGEST_LABEL: Final = 128
+"""Maximum characters of the label that names the server."""
 
 
 def text_of(block: Block) -> str | None:
-    """Returns what a model reads of a block: its text, or that of the resource in it; None for anything else."""
+    """Returns what a model reads of a block: its text, or the text of the resource in it; None if it has none."""
     holder: object = block.get("resource") if block.get("type") == "resource" else block
     if not isinstance(holder, Mapping) or block.get("type") not in {"text", "resource"}:
         return None
@@ -38,10 +41,10 @@ def text_of(block: Block) -> str | None:
 
 
 def payload_of(blocks: Sequence[Block], structured: object, most: int, but: Collection[int] = ()) -> str | None:
-    """Returns what to store of a result: its texts, then its structured content unless that is a copy of them.
+    """Returns the payload to store for a result: its texts, then its structured content unless that is a copy of them.
 
-    Returns None for at most `most` bytes, and so at most as many tokens, and for what is already a card. `but` are
-    numbers of blocks that are not part of it.
+    Returns None if the payload has at most `most` bytes, and so at most `most` tokens, or if a text is already a card.
+    `but` are the indexes of blocks to leave out.
     """
     texts = [text for at, block in enumerate(blocks) if at not in but and (text := text_of(block)) is not None]
     if any(map(is_card, texts)):
@@ -53,7 +56,11 @@ def payload_of(blocks: Sequence[Block], structured: object, most: int, but: Coll
 
 
 def is_copy(structured: object, blocks: Sequence[Block]) -> bool:
-    """Returns whether structured content is in the blocks too: as JSON, and often as an object's only member."""
+    """Returns whether the structured content is also in the blocks, as text or as JSON.
+
+    Servers often wrap a result into an object with one member to make it structured content. So if it has only one
+    member, the value of that member is compared too.
+    """
     values: list[object] = [structured]
     if isinstance(structured, Mapping) and len(cast("Block", structured)) == 1:
         values += cast("Block", structured).values()
@@ -71,7 +78,7 @@ def _parsed(text: str) -> object:
 
 
 async def store_blobs(client: AsyncClient, payload: str, **declared: Any) -> str:  # noqa: ANN401
-    """Returns a payload with names in place of bytes that are encoded in it, once these are stored."""
+    """Stores binary data that is encoded in a payload; returns the payload with names in place of what was stored."""
     text = payload.encode("utf-8", "replace")
     blobs = await asyncio.to_thread(large_blobs, text)
     ids: list[tuple[Blob, str | None]] = []
@@ -79,14 +86,17 @@ async def store_blobs(client: AsyncClient, payload: str, **declared: Any) -> str
         data = await asyncio.to_thread(blob.decode, text)
         fields = cast("DeclaredFields", {**declared, "media_type": blob.media_type})
         receipt = await client.put(data, on_unreachable="ends", **fields)
-        if not receipt.stored and not is_withheld(receipt):  # nor would the others be
+        if not receipt.stored and not is_withheld(receipt):  # the others could not be stored either
             break
         ids.append((blob, receipt.id or REFUSED))
     return with_ids(text, ids).decode() if ids else payload
 
 
 async def store_resource(client: AsyncClient, block: Block, most: int, **declared: Any) -> str | None:  # noqa: ANN401
-    """Returns what a model reads in place of an embedded resource of more than `most` bytes; None if it stays."""
+    """Stores an embedded resource whose text or base64 has more than `most` characters.
+
+    Returns what a model reads in place of the resource; None if the block stays as it is.
+    """
     resource = await asyncio.to_thread(resource_of, block, most)
     if resource is None:
         return None
@@ -101,14 +111,16 @@ async def receipt_of(
     searches: Searches = "off",
     **declared: Any,  # noqa: ANN401
 ) -> Receipt:
-    """Returns the receipt of a payload; if it is inline, the result stays as it is: it is small, or was not stored.
+    """Stores a payload and returns its receipt.
+
+    If the receipt is inline, the result stays as it is: the payload is small, or could not be stored.
 
     Args:
-        client: how to reach the service.
-        payload: what a model would read.
+        client: the client to use.
+        payload: what the model would read without a card.
         max_tokens: maximum tokens of a result that stays as it is.
         searches: what a web search's result becomes.
-        declared: what a put may declare about a payload.
+        declared: further fields that a put may declare about a payload.
     """
     limits: DeclaredFields = {"inline_tokens": max_tokens, "card_tokens": min(max_tokens, CARD_TOKENS)}
     fields = cast("DeclaredFields", {**limits, **{name: value for name, value in declared.items() if value}})
@@ -116,7 +128,7 @@ async def receipt_of(
 
 
 def declared_of(arguments: object, server: object) -> dict[str, Any]:
-    """Returns a call's declaration: its arguments, shortened, the URL in them, and the server as a label."""
+    """Returns what a put declares about a call: shortened arguments, their URL, and the server's name as a label."""
     given = cast("Block", arguments if isinstance(arguments, Mapping) else {})
     short = json.dumps(given, ensure_ascii=False, separators=(",", ":"))
     label = "".join(one for one in str(server or "") if one.isprintable())[:_LONGEST_LABEL]
@@ -131,9 +143,10 @@ def declared_of(arguments: object, server: object) -> dict[str, Any]:
 
 
 def replace_texts(blocks: Sequence[B], texts: Sequence[int], card: B) -> list[B]:
-    """Returns the blocks with a card in place of the first of `texts`, and without the others of them.
+    """Returns the blocks with a card in place of the first text, and without the other texts.
 
-    If there are none, as with only structured content, the card comes first.
+    `texts` are the indexes of the blocks with text. If there are none, because the result has only structured content,
+    the card comes first.
     """
     if not texts:
         return [card, *blocks]

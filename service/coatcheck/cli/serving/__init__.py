@@ -1,1 +1,1 @@
-"""What `coatcheck serve` needs around the service: workers, logs, notifications to a service manager."""
+"""What `coatcheck serve` adds to the service: worker processes, the log, notifications to a service manager."""

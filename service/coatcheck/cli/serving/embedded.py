@@ -1,9 +1,9 @@
-"""A service for the programs that have its data directory open: on Unix sockets, for as long as one of them is there.
+"""Serves the programs that use one data directory, on Unix sockets, for as long as one of these programs is connected.
 
-The run folder belongs to one user, whom the file system lets in: no key is needed. It has two sockets, `http` for
-requests and `lifeline`. Each program keeps one connection to the lifeline, which tells it the version and ends with it,
-however it ends. The lifeline opens last, when the service answers, and closes first. Five seconds after the last
-connection the service stops.
+The run folder belongs to one user, and the file system lets only that user in, so no key is needed. The folder has two
+sockets, `http.sock` for requests and `lifeline.sock`. Each program keeps one connection to the lifeline open. On it,
+the service states its version, and the connection ends with the program, however that ends. The lifeline opens last,
+when the service answers, and closes first. The service stops five seconds after the last connection has ended.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ from coatcheck_client.contract.run_folder import ADDRESS_FILE, HTTP_SOCKET, LIFE
 log = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 5.0
-"""Seconds without any program after which the service stops."""
+"""Seconds without any connected program after which the service stops."""
 _END_SECONDS: Final = 10.0
-"""Seconds that the service before may take to end ..."""
+"""Seconds that an earlier service of the data directory may take to end."""
 _LOOK_SECONDS: Final = 0.05
-"""... and between two looks whether it has."""
+"""Seconds between two checks whether the earlier service has ended."""
 FIRST_SECONDS: Final = 15.0
-"""Seconds that the first one may take to connect: whoever started this process is waiting for it."""
+"""Seconds that the first program may take to connect. The program that started this process is waiting already."""
 
 
 def bind_socket(folder: Path) -> socket.socket:
-    """Returns a bound socket for requests; one that a dead process left is replaced.
+    """Returns a bound socket for requests, which replaces one that a dead process has left.
 
-    Whoever starts a service holds the folder's lock, so that no other process binds at the same time.
+    The process that starts a service holds the folder's lock, so no other process binds at the same time.
 
     Raises:
         OSError: the folder cannot be written, or its path is too long for a socket.
@@ -51,10 +51,10 @@ def bind_socket(folder: Path) -> socket.socket:
 
 @final
 class Lifelines:
-    """The lifeline of a service that answers: the connections of the programs that need it."""
+    """The lifeline of a running service: holds the connections of the programs that need the service."""
 
     def __init__(self, folder: Path, stop: Callable[[], None]) -> None:
-        """Opens nothing yet; `stop` is called once nobody has been connected for some seconds."""
+        """Opens nothing yet. `stop` is called when no program has been connected for some seconds."""
         self._folder = folder
         self._stop = stop
         self._connections: set[asyncio.StreamWriter] = set()
@@ -69,15 +69,15 @@ class Lifelines:
         self._wait(FIRST_SECONDS)
 
     def close(self) -> None:
-        """Removes the sockets and ends the connections, so that whoever needs a service starts the next one; once.
+        """Removes the sockets and ends the connections, so that a program that needs a service starts the next one.
 
-        Requests that are under way are not affected.
+        Requests in progress are not affected. A second call does nothing.
         """
         if self._server is None:
             return
         self._server.close()
         self._server = None
-        # Only now: a later call would remove the sockets of the next service.
+        # Only in the first call: a later one would remove the sockets of the next service.
         for name in (LIFELINE_SOCKET, HTTP_SOCKET):
             (self._folder / name).unlink(missing_ok=True)
         self._wait(None)
@@ -85,7 +85,7 @@ class Lifelines:
             writer.close()
 
     def _wait(self, seconds: float | None) -> None:
-        """Stops the service in so many seconds; None: not any more."""
+        """Sets the timer that stops the service after so many seconds; with None, only cancels the timer."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._stop)
@@ -96,7 +96,7 @@ class Lifelines:
         with contextlib.suppress(OSError):
             writer.write(json.dumps({"version": __version__, "pid": os.getpid()}).encode() + b"\n")
             while await reader.read(1024):
-                pass  # programs say nothing here: only that the connection is open counts
+                pass  # what programs send is ignored: only the open connection counts
         self._connections.discard(writer)
         writer.close()
         if not self._connections and self._server is not None:
@@ -105,9 +105,9 @@ class Lifelines:
 
 @contextlib.contextmanager
 def tell_address(data: Path, url: str | None, run_folder: Path | None) -> Generator[None]:
-    """Writes where a data directory is served into a file in it, for programs that find the directory locked.
+    """Keeps a file in the data directory that tells where the directory is served, during the `with` block.
 
-    If it cannot be written, these programs only get no hint.
+    Programs that find the directory locked read the file. If it cannot be written, they only lack this hint.
     """
     path, address = data / ADDRESS_FILE, {"version": __version__, "pid": os.getpid()}
     address |= {"url": url} if run_folder is None else {"run_folder": str(run_folder)}
@@ -125,7 +125,11 @@ def tell_address(data: Path, url: str | None, run_folder: Path | None) -> Genera
 
 
 async def wait_until_free(data: Path) -> None:
-    """Waits for a service of the directory that is about to end; one that answers, or hangs, is not waited for."""
+    """Waits up to 10 seconds for an earlier service of the data directory that is about to end.
+
+    Returns at once if no process has the directory open, or if a service has its address in the directory: that service
+    does not end, even if it hangs.
+    """
     from coatcheck.bootstrap.embedded import is_free  # noqa: PLC0415 - only this needs it so early
 
     for _ in range(round(_END_SECONDS / _LOOK_SECONDS)):

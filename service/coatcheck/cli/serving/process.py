@@ -1,15 +1,16 @@
-"""What a serving process owes to its surroundings: its state for systemd (`Type=notify`), freed memory, and the log.
+"""Reports a serving process's state to systemd (`Type=notify`), returns freed memory to the system, sets up the log.
 
-The GNU C library returns large blocks to the system at first, and stops for every block as large as what it saw freed,
-up to 32 MiB: after one large request, the process keeps that memory, in pieces that the next one does not fit into. And
-it gives threads heaps of their own, so that what one thread has freed is of no use to another; one heap is enough for
-threads of which one runs at a time. What is free in the middle of that heap is returned from time to time: the heap
-shrinks by itself only at its end.
+The GNU C library at first returns large blocks to the system when they are freed. But after it has freed a block, it
+keeps blocks of up to that size, at most 32 MiB. So after one large request the process would keep that memory, in
+pieces that the next request does not fit into; therefore the size of a large block is fixed here. The library also
+gives threads heaps of their own, and one thread cannot use memory that another has freed. Only one Python thread runs
+at a time, so one heap is enough. That heap shrinks by itself only at its end, so free memory in its middle is returned
+from time to time.
 
 The log has lines of text, or one JSON object per line. No text of a payload is logged. Our own messages name IDs,
-codes, sizes and routes; for an exception, the type and the traceback's places are shown, and its message only if
-exceptions of that kind are about the system, not about what was handed over. What other libraries log about their
-inputs is not shown at all.
+codes, sizes and routes. Of an exception, the log shows the type and the places of the traceback. It shows the message
+only if exceptions of that type are about the system and not about an input. Messages of other libraries that quote
+their inputs are not shown at all.
 """
 
 import asyncio
@@ -31,17 +32,17 @@ from coatcheck.core.errors import CoatcheckError
 from coatcheck.settings import Settings
 
 SOCKET = "NOTIFY_SOCKET"
-"""The variable in which systemd names its socket."""
+"""The environment variable in which systemd names its socket."""
 
 log = logging.getLogger(__name__)
 
 
 def notify(state: str) -> None:
-    """Sends a state such as `READY=1` to the socket that the variable SOCKET names; a failure is only logged."""
+    """Sends a state such as `READY=1` to the socket that NOTIFY_SOCKET names, if any; a failure is only logged."""
     address = os.environ.get(SOCKET, "")  # noqa: TID251 - the manager's protocol, no setting
     if not address:
         return
-    if address.startswith("@"):  # an abstract name
+    if address.startswith("@"):  # a name in the abstract namespace: unix(7)
         address = f"\0{address[1:]}"
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
@@ -52,22 +53,22 @@ def notify(state: str) -> None:
 
 
 _TRIM_THRESHOLD: Final = -1
-"""Parameters of mallopt(3), as malloc.h numbers them."""
+"""Number of mallopt(3)'s parameter M_TRIM_THRESHOLD in malloc.h."""
 _MMAP_THRESHOLD: Final = -3
-"""Likewise."""
+"""Number of M_MMAP_THRESHOLD."""
 _ARENA_MAX: Final = -8
-"""Likewise."""
+"""Number of M_ARENA_MAX."""
 LARGE_BYTES: Final = 4 * 1024 * 1024
-"""Blocks from this size on are allocated from the system; smaller ones are reused, which is faster."""
+"""Bytes from which a block is allocated from the system. Smaller blocks are reused, which is faster."""
 KEPT_BYTES: Final = 16 * 1024 * 1024
-"""Free memory at the end of the heap that is kept."""
+"""Maximum bytes of free memory that are kept at the end of the heap."""
 TRIM_SECONDS: Final = 60.0
-"""Seconds between two times at which free pages are returned. Allocation waits for it: 10 to 60 ms for a heap of 300
-MB, as measured."""
+"""Seconds between two times at which free pages are returned. Allocations wait meanwhile: for a heap of 300 MB, 10 to
+60 ms were measured."""
 
 
 def return_freed_memory() -> bool:
-    """Fixes the size of a large block, and the number of heaps; returns whether this C library can."""
+    """Fixes the size of a large block, and the number of heaps; returns whether this C library supports that."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:  # macOS, musl: their allocators work differently
         return False
@@ -77,7 +78,7 @@ def return_freed_memory() -> bool:
 
 @contextlib.asynccontextmanager
 async def returning_free_pages(seconds: float = TRIM_SECONDS) -> AsyncGenerator[None]:
-    """Returns free pages to the system every few seconds, until exit, where this C library can (malloc_trim(3))."""
+    """Returns free pages to the system every `seconds` during the `with` block, if the C library has malloc_trim(3)."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is None:
         yield
@@ -97,9 +98,9 @@ async def returning_free_pages(seconds: float = TRIM_SECONDS) -> AsyncGenerator[
 
 
 _QUIET: Final = {"alembic": logging.WARNING, "uvicorn.error": logging.WARNING, "opentelemetry": logging.ERROR}
-"""Loggers that report every step, or every attempt; their warnings or errors are shown."""
+"""Loggers that report every step or every attempt, each with the lowest level that is shown."""
 _SILENT: Final = ("mcp", "pypdf", "httpx", "httpcore", "multipart", "chardet", "asyncio", "litestar")
-"""Loggers that quote their inputs."""
+"""Loggers that quote their inputs; nothing below the level CRITICAL is shown."""
 _SPEAKS_OF_THE_SYSTEM: Final = (
     CoatcheckError,
     OSError,
@@ -110,11 +111,11 @@ _SPEAKS_OF_THE_SYSTEM: Final = (
     RecursionError,
     NotImplementedError,
 )
-"""Exceptions whose messages contain no data. RuntimeError is not among them: libraries raise it for anything."""
+"""Exceptions whose messages quote no inputs. RuntimeError is not among them: libraries raise it for anything."""
 
 
 def set_up(settings: Settings) -> None:
-    """Logs to standard error as configured. Calling it again replaces what was set up."""
+    """Sets up the log on standard error, as the settings say. A second call replaces the first setup."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if settings.log_format == "json" else TextLines())
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
@@ -135,7 +136,7 @@ class TextLines(logging.Formatter):
 
     @override
     def formatException(self, ei: Any) -> str:
-        """Returns the types and places of an exception and of its causes."""
+        """Returns an exception and its causes as they may be logged."""
         return format_error(ei[1])
 
 
@@ -162,7 +163,7 @@ def format_error(error: BaseException | None) -> str:
     """Returns an exception as it may be logged: places, types, and messages that are about the system."""
     parts: list[str] = []
     error_ids: set[int] = set()
-    # Causes can form a circle, which must not hang the log.
+    # Causes can form a circle, in which this must not loop forever.
     while error is not None and id(error) not in error_ids:
         error_ids.add(id(error))
         frames = "".join(traceback.format_tb(error.__traceback__))

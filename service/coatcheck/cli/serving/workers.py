@@ -1,8 +1,8 @@
-"""Several processes that serve one port: the starter starts them, restarts those that die, and stops them all.
+"""Serves one port with several worker processes: the starter starts them, restarts dead ones, and stops them all.
 
-Each worker has a socket of its own on the same address, among which the system distributes the connections. The sockets
-belong to the starter, so that a client that connects while a worker is being replaced waits for the next one. The
-starter opens no store and answers no requests. A worker that finds the starter gone stops by itself.
+Each worker has a socket of its own on the same address, and the system distributes connections among the sockets. The
+starter keeps the sockets open: a client that connects while a worker is being replaced waits for the next worker. The
+starter opens no store and answers no requests. When the starter has ended, each worker stops by itself.
 """
 
 import asyncio
@@ -28,22 +28,22 @@ log = logging.getLogger(__name__)
 _SHORT_LIFE_SECONDS: Final = 10.0
 """A worker that lived less than this many seconds is not replaced at once."""
 _RESTART_SECONDS: Final = (1.0, 30.0)
-"""Seconds before a worker that died soon is restarted: at first, doubled each time, and at most."""
+"""Seconds before a short-lived worker is restarted: the first pause, which doubles each time, and the longest."""
 
 
 class WorkerPost(Struct, frozen=True, array_like=True):
-    """What a worker gets: numbers of open files, and a directory."""
+    """What the starter hands to a worker: numbers of open files, and a directory."""
 
     socket: int
-    """Bound to the address."""
+    """The socket, which is bound to the address."""
     ready: int
-    """Where it reports that it listens."""
+    """The pipe into which the worker reports that it listens."""
     starter: int
-    """Ends when the starter does."""
+    """The pipe that ends when the starter does."""
     metrics: str
-    """Where each worker writes its metrics, so that any of them can return those of all."""
+    """The directory in which each worker writes its metrics, so that any worker can return the metrics of all."""
     announces: bool
-    """Whether it prints where the service is."""
+    """Whether the worker prints the address of the service."""
 
 
 class ServingWorkers:
@@ -53,24 +53,24 @@ class ServingWorkers:
         """Starts nothing yet.
 
         Args:
-            sockets: one per worker, bound to the service's address; they are closed at the end.
-            arguments: those of each worker's command.
+            sockets: one per worker, bound to the service's address; `run` closes them at its end.
+            arguments: the arguments of `coatcheck serve` in each worker.
         """
         self._arguments = arguments
         self._sockets = sockets
         self._running: dict[int, asyncio.subprocess.Process] = {}
         self._code = 0
-        """The exit code of the whole: the first worker's that was not 0."""
+        """The exit code of the service: the first exit code of a worker that was not 0."""
         self._stopping = asyncio.Event()
         self._was_ready: set[int] = set()
-        """Workers that have listened at least once: only those are restarted."""
+        """Numbers of the workers that have listened at least once. Only these are restarted."""
         self._has_notified = False
-        """Whether a service manager was told that all listen."""
+        """Whether the service manager was notified that all workers listen."""
 
     async def run(self) -> int:
         """Serves until a signal asks to stop, or no worker can be started; returns the exit code."""
-        # The writing end stays with this process alone: when it ends, in whatever way, each worker reads the end of the
-        # pipe.
+        # Only this process has the writing end: when the process ends, in whatever way, each worker reads the end of
+        # the pipe.
         starter, lifeline = os.pipe()
         with tempfile.TemporaryDirectory(prefix="coatcheck-") as metrics, self._signals():
             try:
@@ -84,7 +84,10 @@ class ServingWorkers:
 
     @contextlib.contextmanager
     def _signals(self) -> Generator[None]:
-        """Forwards signals: each worker has its own session, so that a terminal's signals reach it only once."""
+        """Forwards SIGTERM and SIGINT to the workers.
+
+        A terminal signals only its own session. Each worker has another one, so that it gets each signal only once.
+        """
         loop = asyncio.get_running_loop()
 
         def forward_signal(number: int) -> None:
@@ -115,7 +118,7 @@ class ServingWorkers:
             if self._stopping.is_set():
                 self._code = self._code or max(0, code)
                 return
-            if number not in self._was_ready:  # what it wrote to standard error tells why
+            if number not in self._was_ready:  # the worker itself has written the reason to standard error
                 self._end(code if code > 0 else 1)
                 return
             log.error("worker %d (process %d) %s; another one is started", number, process.pid, _describe_exit(code))
@@ -144,14 +147,14 @@ class ServingWorkers:
             env={name: value for name, value in os.environ.items() if name != SOCKET},  # noqa: TID251 - handed on
             start_new_session=True,
         )
-        # Only the worker may hold the writing end, or its failure would never be noticed.
+        # Only the worker may have the writing end open: otherwise the failure of the worker would never be noticed.
         os.close(says)
         self._running[number] = process
         asyncio.get_running_loop().add_reader(read_end, self._heard, number, read_end)
         return process
 
     def _heard(self, number: int, read_end: int) -> None:
-        """Handles that the worker listens, or has died before it could."""
+        """Handles the report that a worker listens, or the end of one that died before it listened."""
         if os.read(read_end, 1):
             self._was_ready.add(number)
             if len(self._was_ready) == len(self._sockets) and not self._has_notified:
@@ -168,7 +171,7 @@ class ServingWorkers:
                 process.terminate()
 
     def _leave_metrics(self, pid: int, folder: str) -> None:
-        """Keeps its counters, and nothing else of it."""
+        """Marks the metrics of a worker as those of an ended process, of which only the counters are kept."""
         with contextlib.suppress(FileNotFoundError):
             (Path(folder) / f"{pid}.json").rename(Path(folder) / f"{pid}.ended")
 
