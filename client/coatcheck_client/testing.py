@@ -14,8 +14,8 @@ def assert_cited(
     Args:
         answer: the model's final answer.
         sources: the texts of tool results, as the model read them.
-        client: a client whose service looks for quotations in whole artifacts; None: only the sources count, and a
-            quotation that may appear in an artifact is not checked.
+        client: a client whose service looks for quotations in whole artifacts; None: only the sources are
+            searched, and a quotation that could stand in an artifact counts as not checked.
         exact: whether an `inexact` citation fails as well: another address of a page, similar words, another section.
         deadline: seconds after which a client checks nothing more, and the rest counts as not checked.
 

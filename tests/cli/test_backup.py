@@ -222,6 +222,7 @@ def _flip(folder: Path) -> None:
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], int, str]] = {
     "no manifest": (lambda b: (b / "manifest.json").unlink(), 2, "not a complete backup"),
+    "manifest not UTF-8": (lambda b: (b / "manifest.json").write_bytes(b'{"format": "\xff"}'), 1, "is damaged"),
     "manifest cut off": (lambda b: os.truncate(b / "manifest.json", 40), 1, "is damaged"),
     "manifest of a newer form": (lambda b: _rewrite(b, format=2, more=1), 4, "newer release"),
     "schema of a newer release": (lambda b: _rewrite(b, schema="9999"), 4, "newer than this release's"),

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from client.servers import answering
+from coatcheck_client.integrations.mcp_wrap.messages import members
 from integrations import mcp_server
 from integrations.agents import NOBODY
 from integrations.wrapped import COMMAND, ENVIRONMENT, SMALL_WRAP, WRAP, host, http_server, text_of
@@ -155,6 +156,11 @@ def test_lines_that_it_need_not_change_pass_byte_for_byte(service: Service) -> N
     given = b"\n".join(LINES) + b"\n"
     done = subprocess.run(command, input=given, env=ENVIRONMENT, capture_output=True, check=True)
     assert done.stdout == given
+
+
+def test_a_name_that_is_not_utf8_makes_a_line_no_message() -> None:
+    assert members(b'{"\xff": 1}') is None
+    assert members(b'{"id": "\xff"}') is not None
 
 
 def test_halves_of_surrogate_pairs_and_large_numbers_do_not_keep_a_result_large(service: Service) -> None:

@@ -86,6 +86,7 @@ def test_what_is_searched_for_is_found_in_any_providers_arguments() -> None:
         query_of({"query": "tides"}) == query_of('{"q": "tides"}') == query_of({"queries": ["tides", "sea"]}) == "tides"
     )
     assert query_of({"path": "x"}) is query_of("no json") is query_of(None) is None
+    assert query_of('{"query": "half of a pair \ud83d"}') is None
 
 
 def test_a_put_of_a_search_returns_its_passages_or_its_summary(client: Client) -> None:

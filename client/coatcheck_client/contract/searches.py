@@ -63,7 +63,7 @@ def query_of(arguments: object) -> str | None:
     if isinstance(arguments, str):
         try:
             arguments = msgspec.json.decode(arguments)
-        except (msgspec.MsgspecError, RecursionError):
+        except (ValueError, RecursionError):  # no JSON, or half of a surrogate pair
             return None
     given = _lower(arguments)
     value: Any = next((one for name in _ASKED if (one := given.get(name))), None)

@@ -40,11 +40,14 @@ def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[To
 
     Raises:
         ValueError: the agent already has `read_artifact`; or it has no `tool_hooks` but one of its tools has: agno
-            ignores the hooks of tools once the agent has hooks.
+            ignores the hooks of tools once the agent has hooks, and Coatcheck would add one.
         RuntimeError: the agent's `tools` is a function that makes the tools.
     """
     if not agent.tool_hooks and (lost := [one.name for one in _functions(agent) if one.tool_hooks]):
-        raise ValueError(f"an agent's tool_hooks replace those of its tools; move them to the agent: {lost}")
+        raise ValueError(
+            "Coatcheck adds a tool hook to the agent, and agno then ignores the tool_hooks of single tools. Move the "
+            f"hooks of these tools to the agent's tool_hooks: {lost}"
+        )
     outputs = ToolOutputs.of_agent((one.name for one in _functions(agent)), client, options)
 
     def read(**arguments: Any) -> str:

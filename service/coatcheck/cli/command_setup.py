@@ -24,7 +24,7 @@ from coatcheck.core.text.count import plural
 from coatcheck.settings import Settings, load
 
 _EXITS = {Code.INVALID_REQUEST: Exit.WRONG, Code.INTEGRITY: Exit.NOTHING}
-"""Exit codes of errors that are not failures of storage."""
+"""Exit codes by error code. Any other error ends the command as a failure of storage does."""
 
 
 def settings_for(data: str | None) -> Settings:
@@ -39,7 +39,10 @@ def settings_for(data: str | None) -> Settings:
 
 
 def holds_store(settings: Settings) -> bool:
-    """Returns whether a store exists already. Without opening PostgreSQL this is not known, and counts as true."""
+    """Returns whether a store exists already.
+
+    If the store is in PostgreSQL, always returns True, because only a connection could tell.
+    """
     if settings.database_url:
         return True
     from coatcheck.bootstrap import DATABASE  # noqa: PLC0415 - the client commands must start quickly
@@ -58,7 +61,7 @@ def require_store(settings: Settings) -> None:
 
 
 def end(error: CoatcheckError) -> NoReturn:
-    """Prints the error and exits: 2 for a wrong request, 1 for damage that was found, 4 for storage."""
+    """Prints the error and exits: 2 for a wrong request, 1 for damage that was found, 4 for any other error."""
     fail(_EXITS.get(error.code, Exit.UNREACHABLE), error.detail)
 
 
@@ -96,13 +99,16 @@ _FIELD: Final = re.compile(
     """,
     re.VERBOSE,
 )
-"""Matches the names of fields in the service's sentences, but not other words that look like fields."""
+"""Matches words in the service's sentences that may name a field. Only those that an option has are replaced."""
 _CALLED: Final = {"url": "source", "labels": "label"}
-"""Fields whose option has another name, with that name."""
+"""Names of options by field, where the two differ."""
 
 
 def in_options(sentence: str) -> str:
-    """Returns a sentence that names the running command's options instead of fields; quotations stay as they are."""
+    """Returns a sentence that names the running command's options instead of fields.
+
+    From the first quotation mark to the last, the sentence stays as it is.
+    """
     context = click.get_current_context(silent=True)
     if context is None:
         return sentence
@@ -146,7 +152,10 @@ class PipeCommand(click.Command):
 
 
 def _is_pipe(argument: str) -> bool:
-    """Returns whether an argument names a pipe. A terminal does not count, since nobody has typed anything yet."""
+    """Returns whether an argument names a pipe, or a standard input that is no terminal.
+
+    At a terminal, nobody has typed anything yet that could be lost.
+    """
     if argument == PIPE:
         return not is_terminal(standard_input())
     try:

@@ -1,4 +1,4 @@
-"""Brings metadata that only describes a payload within bounds: no payload is refused because of its description.
+"""Bounds the metadata that only describes a payload, such as its title: the payload is not refused for it.
 
 Texts are clipped, long call IDs become digests, and an invalid URL, media type or kind is left out. Values that decide
 something (namespace, session, expiry, limits) are not adjusted: where they come in, invalid ones are refused. Invalid
@@ -43,7 +43,7 @@ def adjust_metadata(metadata: Mapping[str, object]) -> tuple[dict[str, Any], lis
     Also returns a text for each change.
 
     Args:
-        metadata: values of any type, by the names of `DeclaredMetadata`'s fields.
+        metadata: values of any type, by field; the fields are those of DESCRIBING.
     """
     adjusted: dict[str, Any] = {}
     changes: list[str] = []
@@ -105,7 +105,7 @@ def _adjust_labels(value: object) -> Adjusted:
     each = [_ADJUST_LABEL(label) for label in cast("list[object]", value)]
     labels = tuple(dict.fromkeys([cast("str", label) for label, _ in each if label is not None]))
     changed = any(change for _, change in each) or len(labels) > MAX_LABELS
-    return labels[:MAX_LABELS], "were too many or malformed: some were clipped or left out" if changed else ""
+    return labels[:MAX_LABELS], "were too many or malformed: some were changed or left out" if changed else ""
 
 
 _ADJUST_LABEL: Final = _adjust_text(LABEL_CHARS)
@@ -131,7 +131,7 @@ MAX_STATUS: Final = 599
 """Largest status code of HTTP: it has three digits, of which the first is 1 to 5 (RFC 9110, section 15)."""
 _STATUS: Final = re.compile(r"[1-5]\d\d", re.ASCII)
 _MARKER: Final = re.compile(r"\[redacted(?:: [\w-]{1,80})?\]")
-"""Matches the filler of a secret that was masked before the payload was stored."""
+"""Matches the marker that replaced a secret before the payload was stored."""
 
 
 def is_redirected(fetch: PageFetch) -> bool:

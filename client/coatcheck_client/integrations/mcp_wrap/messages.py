@@ -14,7 +14,7 @@ def members(data: bytes | msgspec.Raw) -> Members | None:
         return msgspec.json.decode(data, type=Members)
     except msgspec.ValidationError:
         return None
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no JSON, not UTF-8, or half of a surrogate pair
         return _tolerant(bytes(data))
 
 

@@ -47,7 +47,7 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     release: str
     schema: str
     created_at: datetime
-    """The time of the state that the backup contains, exact to the few seconds that the last snapshot took."""
+    """The time of the state that the backup contains, accurate to the few seconds that the last snapshot took."""
     database: DatabaseFile
     artifacts: int
     blobs: int
@@ -58,7 +58,7 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> Path:
-    """Writes the manifest into a directory, and returns its path. The caller must sync it."""
+    """Writes the manifest into a directory, and returns its path. The caller must sync the file and the directory."""
     path = folder / MANIFEST
     path.write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
     return path
@@ -68,16 +68,16 @@ def read_manifest(folder: Path) -> Manifest:
     """Returns a directory's manifest.
 
     Raises:
-        CoatcheckError: `invalid_request` if the directory has no manifest, `integrity` if the manifest is damaged,
-            `schema_outdated` if a newer release has made the backup.
+        CoatcheckError: `invalid_request` if the manifest cannot be read, `integrity` if it is damaged,
+            `schema_outdated` if it has the format of a newer release.
     """
     try:
         raw = (folder / MANIFEST).read_bytes()
     except OSError as error:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            f"{folder} is not a complete backup: it has no {MANIFEST} ({error.strerror}). Name a directory that a "
-            "finished `coatcheck backup` wrote.",
+            f"{folder} is not a complete backup: its {MANIFEST} cannot be read ({error.strerror}). Name a directory "
+            "that a finished `coatcheck backup` wrote.",
         ) from error
     try:
         form = msgspec.json.decode(raw, type=dict[str, object]).get("format")
@@ -87,7 +87,7 @@ def read_manifest(folder: Path) -> Manifest:
                 f"{folder} was made by a newer release (format {form}). Restore it with that release.",
             )
         return msgspec.json.decode(raw, type=Manifest)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CoatcheckError(
             Code.INTEGRITY, f"The {MANIFEST} of {folder} is damaged: {error}. Use another backup."
         ) from error
@@ -130,7 +130,10 @@ class Disk:
         self.sync(folder)
 
     def link(self, source: Path, target: Path) -> bool:
-        """Gives a file a second name, a hard link. Returns False if the file system or its rules do not allow links."""
+        """Gives a file a second name, a hard link.
+
+        Returns False if this link is not possible: another file system, no permission, or too many links.
+        """
         try:
             os.link(source, target)
         except OSError as error:

@@ -1,7 +1,7 @@
 """Spans and windows: a span is the range that a caller requests, a window is the part of it that exists.
 
-Lines count from 1; bytes, characters and tokens from 0. A line ends only with LF. Every byte that does not continue a
-UTF-8 sequence starts a character (`Measure` has the same rules). The module also resolves byte ranges of HTTP (RFC 9110
+Lines count from 1; bytes, characters and tokens from 0. A line ends only with LF. Every byte except
+0x80 to 0xBF starts a character (`Measure` has the same rules). The module also resolves byte ranges of HTTP (RFC 9110
 section 14.1.2). Pure arithmetic.
 """
 
@@ -12,12 +12,12 @@ import numpy as np
 from msgspec import Struct
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck_client.contract.quotations import Extent as Extent  # noqa: PLC0414 - one of this module, too
+from coatcheck_client.contract.quotations import Extent as Extent  # noqa: PLC0414 - re-exported
 
 Unit = Literal["line", "char", "byte", "token"]
 
 NUMBER_LIMIT = 2**53 - 1
-"""Largest offset or limit that is used as given: JSON represents it exactly, and no payload has as many bytes."""
+"""Largest number that JSON represents exactly. No payload has as many bytes, so that a larger limit means no limit."""
 
 _FIRST_BYTES = -64
 """Smallest signed byte that starts a character: UTF-8 continuation bytes (0x80 to 0xBF) are below -64."""
@@ -52,7 +52,7 @@ def span(unit: Unit, offset: int | None, limit: int | None) -> Span:
         raise CoatcheckError(Code.INVALID_REQUEST, f"{numbering}: offset must be at least {first}.", parameter="offset")
     if limit is not None and limit < 1:
         raise CoatcheckError(
-            Code.INVALID_REQUEST, "limit must be at least 1; leave it out to read on.", parameter="limit"
+            Code.INVALID_REQUEST, "limit must be at least 1; leave it out to read to the end.", parameter="limit"
         )
     return Span(unit, first if offset is None else offset, limit if limit and limit <= NUMBER_LIMIT else None)
 
@@ -79,7 +79,7 @@ class LineExtent(Struct, frozen=True):
 
 
 class Window(Struct, frozen=True):
-    """The exact part of a view that a text shows. `bytes` is authoritative; the others describe the same part."""
+    """The exact part of a view that an answer shows. `bytes` is authoritative; the others describe the same part."""
 
     bytes: Extent
     chars: Extent
@@ -103,7 +103,10 @@ class Position(Struct, frozen=True):
 
 
 class LineIndex:
-    """Computes positions in the same bytes. If they are requested in ascending order, every byte is counted once."""
+    """Computes several positions in one piece of bytes.
+
+    If they are requested in ascending order, every byte is counted once.
+    """
 
     def __init__(self, start: Position, data: bytes) -> None:
         """Takes the bytes, without counting in them yet.
@@ -164,8 +167,8 @@ def separates(data: bytes, at: int) -> bool:
     """Returns whether decoding `data` in two parts, split at `at`, is certain to equal decoding it as a whole.
 
     False inside a UTF-8 sequence, complete or not. True before every byte that is not a continuation byte, and before a
-    continuation byte if the sequence before it is already complete. Among any four bytes, valid or not, there is a
-    place where this is true.
+    continuation byte that belongs to no sequence. Of any four consecutive offsets, at least one is such a place,
+    whatever the bytes.
     """
     if at <= 0 or at >= len(data) or not _continues(data[at]):
         return True
@@ -181,7 +184,7 @@ def _continues(octet: int) -> bool:
 
 
 def _sequence_length(lead: int) -> int:
-    """Returns the length of the UTF-8 sequence that a first byte announces: 1 for ASCII, or its leading one bits."""
+    """Returns the length of the UTF-8 sequence that a first byte announces: 1, or the number of its leading 1-bits."""
     return 1 if lead < 0x80 else 8 - (lead ^ 0xFF).bit_length()  # noqa: PLR2004 - UTF-8
 
 

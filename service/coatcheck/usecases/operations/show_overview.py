@@ -35,10 +35,10 @@ from coatcheck.storing.redaction import RedactionPolicy
 from coatcheck.upkeep.store_binding import NoteAccounts
 
 _FETCHED_ROWS = 50
-"""Rows that are fetched for a list of which the caller may see only a part."""
+"""Rows that are fetched by default, and for a list of which the caller is allowed to see only a part."""
 
 _EXAMINED_SESSIONS = 1_000
-"""Number of a namespace's latest sessions among which the sessions of a caller who is bound to sessions are found."""
+"""How many of a namespace's latest sessions are read to find those that a caller with a session prefix may see."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,8 @@ class ShowOverview:
     async def sessions(self, caller: Caller, limit: int = _FETCHED_ROWS) -> list[SessionSummary]:
         """Returns up to `limit` sessions that the caller may see, those with the latest activity.
 
+        A caller with a session prefix sees those among the namespace's latest _EXAMINED_SESSIONS.
+
         Raises:
             CoatcheckError: `storage_full`, `storage_unavailable`.
         """
@@ -84,6 +86,8 @@ class ShowOverview:
 
     async def expiring(self, caller: Caller, limit: int) -> list[Artifact]:
         """Returns up to `limit` artifacts that the caller may see, those that expire next.
+
+        A caller with a session prefix sees those among the namespace's next _FETCHED_ROWS.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
@@ -143,8 +147,8 @@ class ListEvents:
             caller.namespace, session=session, artifact=artifact, before=before, limit=limit
         )
         visible_events = [self._mask_event(each) for each in events if caller.sees(each.session)]
-        # The next page follows the last event that was read, which the caller may not see: a page of hidden events must
-        # not end the list.
+        # The next page begins after the last event that was read, even if that event is hidden from the caller.
+        # Otherwise, a page of hidden events alone would end the list.
         return EventPage(visible_events, events[-1].number if len(events) == limit else None)
 
     def _mask_event(self, event: Event) -> Event:
@@ -243,7 +247,7 @@ class CheckReadiness:
     _checked_at: float = field(default=float("-inf"), init=False)
 
     async def __call__(self) -> Readiness:
-        """Returns the readiness, at most a second old. Closes the circuit breakers of the stores that answer."""
+        """Returns the readiness, at most a second old. A check closes the circuit breakers of stores that pass it."""
         if self.known is not None and self.ticks() - self._checked_at < REUSE_SECONDS:
             return self.known
         if self._checking is None:

@@ -1,4 +1,4 @@
-"""Functions that the readers of all formats use: for items, for copies of a call's arguments, and for content.
+"""Functions that the readers of all formats use: for items, for the places of a call's arguments, and for content.
 
 Content is a text or a list of parts, and is read into texts, media and unknown parts. The part types of OpenAI,
 Anthropic, MCP and LangChain do not contradict each other, so one reader handles all of them. Base64 is not decoded;
@@ -43,10 +43,15 @@ def keys_of(*values: Value) -> tuple[str, ...]:
 
 
 def find_arguments(at: Pointer, call: Object, fields: Iterable[str], form: str = "json") -> list[Site]:
-    """Returns the copies of a call's arguments at these paths, which are names joined by dots.
+    """Returns every place in `call` at which its arguments are written.
 
-    A copy is an object or a text. `form` is the meaning of a text: `json` or `text`. Clients write an object even if
-    the provider wants a text, and the other way round.
+    Clients write an object even if the provider wants a text, and the other way round.
+
+    Args:
+        at: pointer to the call.
+        call: the call.
+        fields: the paths to try, each of names joined by dots. A format may write the same arguments at several.
+        form: how to read arguments that are a text: as `json`, or as plain `text`.
     """
     sites: list[Site] = []
     for steps in (tuple(path.split(".")) for path in fields):
@@ -76,7 +81,10 @@ _BASE64: Final = ";base64,"
 
 
 def tool_message(at: Pointer, message: Object, legacy: str | None, *, failed: bool = False) -> Output:
-    """Returns the output in a tool's message. Without an ID, its call is found by the key `legacy`."""
+    """Returns the output in a tool's message.
+
+    `legacy` is a further key that pairs it with its call, for messages without a call ID; None if there is none.
+    """
     call_id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
     output = Output(at=at, keys=keys_of(call_id, legacy), call_id=call_id, name=name, failed=failed)
     read_output(output, (*at, "content"), message.get("content"))
@@ -108,7 +116,10 @@ def read_output(output: Output, at: Pointer, content: Value, text_type: str | No
 
 
 def read_values(output: Output, at: Pointer, response: Object) -> None:
-    """Adds the long values of an object to an output, each as its own text, because the object must stay an object."""
+    """Adds each value of an object that is a text, an object or a list to an output, as its own text.
+
+    So the values can be replaced one by one, and the response remains an object.
+    """
     for key, value in response.items():
         if is_text(value):
             show(output, (*at, key), value)
@@ -141,7 +152,7 @@ def _read_part(output: Output, at: Pointer, part: Object, text_type: str | None)
     if steps:
         _read_texts(output, (*at, *steps), get(part, steps))
         return True
-    # Any other part with bytes is media. A part of unknown form stays.
+    # Any other part with bytes, or with a link to them, is media. A part of unknown form stays.
     media_part = media(at, part, text_type)
     if media_part is not None:
         output.media = add_item(output.media, media_part)
@@ -149,7 +160,7 @@ def _read_part(output: Output, at: Pointer, part: Object, text_type: str | None)
 
 
 def _read_texts(output: Output, at: Pointer, content: Value) -> None:
-    """Adds the texts of a block inside another block; its other parts stay and are only counted."""
+    """Adds the texts in a part's content, a text or a list of blocks. Other blocks stay, and are only counted."""
     for place, part in parts(at, content):
         block = as_object(part)
         if is_text(part):
@@ -161,7 +172,7 @@ def _read_texts(output: Output, at: Pointer, content: Value) -> None:
 
 
 def is_foreign(content: Value) -> bool:
-    """Returns whether a content has parts that are calls or outputs, which the formats of OpenAI keep elsewhere."""
+    """Returns whether a content has parts that OpenAI's formats do not have: calls, outputs, parts without a type."""
     parts_of = map(as_object, as_list(content))
     return is_untyped(content) or any("tool" in (kind_of(part) or "").casefold() for part in parts_of)
 
@@ -172,7 +183,7 @@ def is_untyped(content: Value) -> bool:
 
 
 def read_message(item: Item, at: Pointer, content: Value) -> None:
-    """Adds the content of a message's author to an item."""
+    """Adds what a message's author wrote to an item."""
     if isinstance(content, dict):
         item.data = add_item(item.data, as_object(content))
     for place, part in parts(at, content):
@@ -180,7 +191,7 @@ def read_message(item: Item, at: Pointer, content: Value) -> None:
 
 
 def read_content_part(item: Item, at: Pointer, part: Value) -> None:
-    """Adds one part of the content of a message's author to an item."""
+    """Adds one part of what a message's author wrote to an item."""
     if is_text(part):
         say(item, at, part)
         return
@@ -208,7 +219,10 @@ def media(at: Pointer, part: Object, text_type: str | None) -> Media | None:
 
 
 def _measure_inline(part: Object, inline: Object) -> tuple[int, str | None]:
-    """Returns the number of bytes that a part itself contains, and their declared type; None if it has no type."""
+    """Returns about how many bytes a part itself contains, and their declared type; None if it has no type.
+
+    The number is that of base64 without padding, also for the rare part whose data is plain text.
+    """
     source = as_object(part.get("source"))
     audio = as_object(part.get("input_audio"))
     file = as_object(part.get("file"))
@@ -227,7 +241,7 @@ def _measure_inline(part: Object, inline: Object) -> tuple[int, str | None]:
 
 
 def read_reasoning(at: Pointer, block: Object, kind: str) -> Opaque:
-    """Returns the reasoning of any provider: with its text for counting, and the length of its ciphertext."""
+    """Returns the reasoning of any provider: its text, to be counted, and the length of its encrypted part."""
     texts = [block.get(key) for key in ("thinking", "reasoning", "text")]
     for key in ("summary", "content"):
         texts += [as_object(one).get("text") for one in as_list(block.get(key))]
