@@ -109,13 +109,13 @@ class AdminMethods:
         until: str | None = None,
         ttl: Ttl = None,
     ) -> Members:
-        """Forbids deleting an artifact, a session or a namespace, until a time (RFC 3339) or until it is released."""
+        """Forbids deleting an artifact, a session or a namespace, until a time (RFC 3339) or the hold's release."""
         body = {"namespace": namespace, "session": session, "artifact": artifact, "until": until}
         return await self._send("POST", "holds", reason=reason, **body, **({} if ttl is None else {"ttl": ttl}))
 
     @client_method
     async def release_hold(self, hold_id: str) -> Members:
-        """Releases a hold; returns it."""
+        """Releases a hold; returns the hold."""
         return await self._delete(f"holds/{segment(hold_id)}")
 
     @client_method
@@ -184,7 +184,7 @@ class AdminMethods:
 
     @client_method
     async def retention_status(self) -> Members:
-        """Returns what the scheduled jobs have done, and when they are due."""
+        """Returns how much is overdue, the scheduled jobs with their last results, and the runs in progress."""
         return await self._get("retention/status")
 
     @client_method

@@ -31,7 +31,8 @@ T = TypeVar("T")
 _SHOWN: Final = 200
 """Maximum bytes of a foreign answer that an error repeats."""
 _OURS: Final = frozenset({UNREACHABLE, UNEXPECTED, CHANGED})
-"""Codes that the service never uses. An answer must not bring them from outside, because here they have a meaning."""
+"""Codes that only this client uses. An answer with one of them is not accepted: callers would take the code for the
+client's own."""
 _TRUNCATED: Final = "truncated_body"
 """The code of a body that stopped arriving for too long, perhaps because the service was busy. It was not stored."""
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -135,5 +136,5 @@ def verdicts(answer: dict[str, Any]) -> tuple[Verdict, ...]:
 
 
 def is_gone(error: ServiceError) -> bool:
-    """Returns whether an artifact no longer exists."""
+    """Returns whether an error says that an artifact does not exist, or no longer exists."""
     return error.code in {"artifact_gone", "artifact_not_found"}

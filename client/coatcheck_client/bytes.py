@@ -24,7 +24,8 @@ async def framed(pieces: AsyncIterable[bytes], around: Around, size: int | None)
     Args:
         pieces: the pieces of the payload.
         around: the bytes before and after the payload.
-        size: the announced number of bytes, because a file may have grown since; None: no number was announced.
+        size: the announced number of bytes; bytes by which a file has grown since are not sent. None: no number was
+            announced.
 
     Raises:
         ServiceError: `payload_changed` if the payload has fewer bytes.

@@ -38,7 +38,7 @@ _NEAR: Final = 120
 _SHOWN: Final = 160
 """Maximum characters of a text that a line of a report shows."""
 _EMPTY: Final = frozenset({"section_not_found", "invalid_artifact_id", "not_text"})
-"""Codes of the service's problems with a citation if no quotation can be in what it cites."""
+"""Codes of the service's problems after which it is certain that the cited artifact or section has no quotation."""
 
 _SIGNS: Final = r"\s<>\"`|\\^{}\[\]“”„«»‹›「」『』。、，；：！？（）…"
 """What ends an address or a section's name, as members of a character class."""

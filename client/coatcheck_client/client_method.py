@@ -86,7 +86,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Runs a coroutine that never suspends; returns its result.
 
     Raises:
-        RuntimeError: inside the coroutine, if it suspends nevertheless.
+        RuntimeError: if the coroutine suspends nevertheless; the error is raised inside the coroutine first.
     """
     needs_loop = RuntimeError("A blocking client cannot wait for this: it needs an event loop. Use AsyncClient.")
     try:

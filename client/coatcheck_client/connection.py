@@ -66,7 +66,7 @@ class Connection(Protocol):
         """Returns the result of a client's coroutine, within a time limit.
 
         Raises:
-            TimeoutError: after `seconds`, whatever the coroutine is waiting for. It is then abandoned.
+            TimeoutError: after `seconds`, whatever the coroutine is waiting for. The coroutine is then abandoned.
         """
         ...
 

@@ -1,7 +1,7 @@
 """When a request is sent again, and after how long. Pure except for randomness.
 
-Every request may be sent again, except for a stream of which a part was read. A put has an idempotency key, so that it
-stores nothing twice. A request that the service refused for its content is not sent again.
+Every request may be sent again, except for a streamed payload after a part of it was read. A put has an idempotency
+key, so that it stores nothing twice. A request that the service refused for its content is not sent again.
 """
 
 import random
@@ -13,7 +13,7 @@ from msgspec import Struct
 AGAIN: Final = frozenset({429, 502, 503, 504})
 """Statuses after which the same request may succeed (RFC 9110 section 15, RFC 6585 section 4)."""
 FIRST_DELAY: Final = 0.2
-"""Seconds between the first attempt and the second, of which half are random."""
+"""Seconds between the first attempt and the second; half of this time is random."""
 LONGEST_DELAY: Final = 5.0
 """Maximum seconds between two attempts, if the service sends no Retry-After."""
 _dice: Final = random.SystemRandom()

@@ -32,7 +32,7 @@ class Paged(Protocol[T_co]):
 
     @property
     def next(self) -> str | int | None:
-        """The cursor of the next page; None on the last."""
+        """The cursor of the next page; None: this is the last page."""
         ...
 
 

@@ -45,7 +45,7 @@ _IS_CHAR: Final = bytes(120 if re.match(_CHAR, bytes([code])) else 32 for code i
 """Translates every character of Base64 to `x`, and every other byte to a space."""
 _OTHERS: Final = bytes(code for code in range(256) if _IS_CHAR[code] == 32)  # noqa: PLR2004 - as above
 _RUN: Final = b"x" * 56
-"""A line of Base64 after that translation. To find it is ten times as fast as to search with a regular expression."""
+"""Part of a line of Base64, translated by `_IS_CHAR`. Finding it takes a tenth of the time of a regular expression."""
 _BODY: Final = re.compile(rb"(?:" + _CHAR + rb"++|\\{1,8}[/nr])*+={0,2}+(?:\\{1,8}[nr])*+")
 """Matches a whole string of Base64, with escaped slashes and escaped line ends."""
 _CLOSING: Final = re.compile(rb"\\*[\"']|\Z")

@@ -1,4 +1,4 @@
-"""Gives all addresses of a page one spelling. It is only for comparing: it is never fetched, and never shown.
+"""Gives all addresses of a page one spelling, which is only for comparing: it is never fetched, and never shown.
 
 Rules, in this order:
 1. A redirect of a search engine (`google.com/url?q=`, `duckduckgo.com/l/?uddg=`) or an address of an AMP cache is

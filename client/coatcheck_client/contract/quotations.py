@@ -261,8 +261,8 @@ def _with_ends(
 ) -> tuple[int, int]:
     """Returns the range of the common words, extended where the quotation begins or ends with other words.
 
-    It is extended by as many words as the quotation has there, but only within the same sentence. So words that are
-    added to a complete sentence correspond to nothing in the text.
+    The range is extended by as many words as the quotation has there, but only within the same sentence. So words that
+    are added to a complete sentence correspond to nothing in the text.
     """
     first, last = shared
     for _ in range(missing[0]):
@@ -281,7 +281,7 @@ def _same(word: str) -> str:
 
 
 def _likely_starts(wanted: list[str], words: list[str]) -> list[int]:
-    """Returns positions at which the quotation may begin, the most likely first: most of its words agree on them."""
+    """Returns positions at which the quotation perhaps begins; those on which most of its words agree come first."""
     numbers: dict[str, list[int]] = {}
     for number, word in enumerate(wanted):
         numbers.setdefault(word, []).append(number)

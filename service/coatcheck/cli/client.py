@@ -56,7 +56,7 @@ class _Payload:
     """The payload while it is sent: its pieces, and its two ends, which are printed if anything fails."""
 
     def __init__(self, pieces: Iterator[bytes], fields: dict[str, Any], *, as_json: bool) -> None:
-        """`fields`: the options of the command, of which only the budgets are used."""
+        """`fields`: the options of the command; only the budgets among them are used."""
         self._budgets = fallback.asked(cast("DeclaredFields", fields))
         self._ends = fallback.Ends(self._budgets.room)
         self._pieces = pieces
@@ -197,7 +197,8 @@ def _headers(file: str, fields: dict[str, Any], size: int | None) -> dict[str, s
 def _size(file: str) -> int | None:
     """Returns the size of a regular file.
 
-    None if the size is known only after reading: of a pipe, or of a file that is generated while it is read.
+    Returns None for a pipe, and for a file whose size is given as 0: the content of such a file may be generated while
+    it is read, as in /proc.
     """
     return Path(file).stat().st_size or None if _regular(file) else None
 

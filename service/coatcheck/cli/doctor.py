@@ -178,10 +178,10 @@ def _examine_clock(response: httpx.Response) -> Diagnosis:
 
 
 def _examine_key(client: httpx.Client, *, has_key: bool) -> Generator[Diagnosis]:
-    """Finds out what the key allows, by one request for each scope. None of them changes anything.
+    """Finds out what the key allows, by one request for each scope. None of these requests changes anything.
 
-    The service refuses a request for its scope before it examines the rest. So any other answer shows that the key has
-    the scope.
+    If the key lacks the scope of a request, the service refuses the request before it examines anything else. So any
+    other answer shows that the key has the scope.
     """
     probes: dict[str, Callable[[], httpx.Response]] = {
         "read": lambda: client.get("/v1/artifacts", params={"limit": 1}),
@@ -294,7 +294,7 @@ def _is_ours(hook: dict[str, Any]) -> bool:
 
 
 def _try_hook(hook: dict[str, Any]) -> str | None:
-    """Returns why a hook does not replace a long output; None if it does."""
+    """Returns why a hook does not replace a long output; None if the hook replaces it."""
     output = "\n".join(f"line {number} of the output of coatcheck doctor" for number in range(_OUTPUT_LINES))
     event = {
         "hook_event_name": "PostToolUse",

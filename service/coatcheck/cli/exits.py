@@ -149,7 +149,7 @@ class Commands(click.Group):
 def _is_output(error: OSError) -> bool:
     """Returns whether an error arose because an output refused what click itself printed, such as the help.
 
-    Such an output refuses everything from then on, so this prints an empty line and compares the errors.
+    Such an output refuses everything from then on, so this function prints an empty line, and compares the errors.
     """
     for stream in _outputs():
         try:

@@ -78,7 +78,8 @@ class ServiceClient:
         Args:
             service: URL of the service; None for the configured one.
             key: the key; None for the configured one.
-            silence: seconds without any progress after which a request has failed; at most 30 to connect or send.
+            silence: seconds without any progress after which a request has failed; connecting and sending fail after 30
+                seconds at the latest.
             as_json: whether answers are printed as JSON.
         """
         self._service = service
@@ -180,7 +181,7 @@ def unless_reached(client: httpx.Client) -> Generator[None]:
 
 
 def artifact_path(artifact_id: str) -> str:
-    """Returns an artifact's path; ends the command if it is not an artifact ID."""
+    """Returns the path of an artifact; ends the command if `artifact_id` is not an artifact ID."""
     try:
         parse(artifact_id)
     except CoatcheckError as error:
@@ -189,7 +190,7 @@ def artifact_path(artifact_id: str) -> str:
 
 
 def encode_options(parameters: dict[str, Any]) -> dict[str, str]:
-    """Returns the options that were given, as strings for a query string."""
+    """Returns the options that were given, as strings for a query string; a flag that is off counts as not given."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in parameters.items()

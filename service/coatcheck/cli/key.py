@@ -140,7 +140,7 @@ def _remote(service: str | None, key: str | None) -> contextlib.closing[ServiceC
 
 
 def _plain(key_id: str) -> str:
-    """Returns the ID of a key, for use in a path; ends the command if it is not an ID of a key."""
+    """Returns the ID of a key, for use in a path; ends the command if the text cannot be the ID of a key."""
     if not key_id.isalnum() or not key_id.isascii():
         fail(Exit.WRONG, "a key's ID is letters and digits: the part between `ck_live_` and the next `_`.")
     return key_id
@@ -204,7 +204,7 @@ def _render_key(info: "KeyInfo") -> dict[str, Any]:
 
 
 def _through_service(data: str | None, service: str | None) -> bool:
-    """Returns whether to use a running service: if a service is named, and no store is."""
+    """Returns whether to use a running service: --url or COATCHECK_URL names one, and --data names no store."""
     if data is not None and service is not None:
         fail(Exit.WRONG, "--data opens a store, --url asks a service: give one of the two.")
     return service is not None or (data is None and is_set("url"))

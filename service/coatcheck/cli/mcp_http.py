@@ -1,7 +1,7 @@
 """Exchanges lines with an MCP server that has a URL: streamable HTTP by the official SDK's transport, in both its eras.
 
-The transport sends messages, but does not know all the headers that they need. In the SDK, sessions know these; here no
-session is used, so this module derives the headers from the messages that pass.
+The transport sends messages, but does not know all the headers that they need. The SDK's sessions would know these
+headers, but this module uses no session, and derives the headers from the messages that pass.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ Object = dict[str, Any]
 
 
 class _Answering(httpx2.AsyncHTTPTransport):
-    """Sends HTTP requests; answers one with an error if the server cannot be reached, so that the session goes on."""
+    """Sends HTTP requests; returns an error response if the server cannot be reached, so that the session goes on."""
 
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -119,7 +119,8 @@ class HttpServer:
             return {} if self._version is None else {MCP_PROTOCOL_VERSION_HEADER: self._version}
         params = message.params or {}
         version = cast("Object", params.get("_meta") or {}).get(_VERSION)
-        # The earlier era: the session has one version. `initialize` agrees on it, and so has none itself.
+        # In the earlier era of the protocol, a session has one version. The request `initialize` has no version yet,
+        # because its answer determines the version.
         if version is None:
             negotiated = self._version if message.method != "initialize" else None
             return {} if negotiated is None else {MCP_PROTOCOL_VERSION_HEADER: negotiated}

@@ -137,7 +137,7 @@ def _first_key(settings: Settings) -> str:
 
 def _bind_together(settings: Settings) -> list[socket.socket]:
     """Returns one socket per worker. All have the same address; the system distributes connections among them."""
-    alone = _bind(settings)  # fails if the address is in use: shared sockets alone would share it
+    alone = _bind(settings)  # fails if the address is in use, which shared sockets would not notice
     port = alone.getsockname()[1]
     alone.close()
     return [_bind(structs.replace(settings, port=port), shared=True) for _ in range(settings.workers)]

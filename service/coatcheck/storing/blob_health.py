@@ -1,8 +1,8 @@
 """Checks whether the bytes of a blob still exist, and marks blobs whose bytes are lost.
 
 A row says that its blob has bytes, but a disk may lose them. A blob whose bytes are missing or damaged is marked
-corrupt: nothing new points at it, and the next post of the same payload replaces it for every artifact that points at
-it. This module removes nothing.
+corrupt: no new artifact points at such a blob, and the next post of the same payload replaces the blob for every
+artifact that points at it. This module removes nothing.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class BlobHealth:
             log.error("Blob %s of %r is lost: %s. Posting its payload again repairs it.", blob_id, namespace, because)
 
     def report_damage(self, namespace: str, blob_id: str, why: str) -> None:
-        """Marks a blob that a reader found damaged as corrupt, in the background; `why` is the reason for the log."""
+        """Marks a blob corrupt in the background, because a reader found damage; `why` is the reason for the log."""
         if blob_id in self._running:
             return
         task = asyncio.ensure_future(self._note(namespace, blob_id, why))

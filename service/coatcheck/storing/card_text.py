@@ -88,11 +88,11 @@ class CardText:
         """Measures an extracted text, and returns it as a view that is ready to be kept; None if there is no text.
 
         Call it in a worker thread, because it counts tokens. `with_card` says whether a card is cut from the view. If
-        not, a view that is certainly too large for the ingest's commit is not measured before it is kept.
+        not, a view that is almost certainly too large for the ingest's commit is not measured before it is kept.
         """
         if extracted is None or extracted.text is None:
             return None
-        # Nobody needs the view before the answer, so the encoder need not run twice over a large text.
+        # Without a card, nobody needs the view before the answer. `keep` encodes it, so it is not encoded here, too.
         if not with_card and len(extracted.text) > _DENSEST * self._inline_bytes:
             return TextViewDraft(extracted, None, None)
         return self._measure_view(extracted, extracted.text, facts, sample.size)
@@ -166,7 +166,10 @@ class CardText:
         return text
 
     async def _read(self, a: Artifact, view: FoundView) -> tuple[bool, CardSource | None]:
-        """Returns whether the view's bytes could be read, and the source of the card; None: the card needs no view."""
+        """Returns False if the view's bytes are lost, otherwise True, and the source of the card.
+
+        The source is None if the bytes are lost or the card does not show the view.
+        """
         # The card is cut from the payload if the view has no bytes of its own, or if the card does not show the view.
         if view.blob is None or not shows_text(a.facts, a.measure.size, view.view.extractor):
             return True, None
@@ -183,8 +186,8 @@ class CardText:
     async def _remade(self, entry: FoundArtifact) -> FoundView | None:
         """Makes the view again and keeps it; returns None if the card would not show it, or storage refuses it."""
         facts = entry.artifact.facts
-        # This is the test of the ingest, on the same number of bytes. With another test, a later card could differ from
-        # the first one.
+        # This is the same test as at ingest, on the same number of bytes. With another test, a later card could differ
+        # from the first one.
         shows_view = None if facts.form is not None else spec_of(facts.kind).shows_view
         if shows_view is not None and not shows_view(await self._open(entry).read(0, _EXAMINED_BYTES)):
             return None

@@ -18,10 +18,10 @@ CommitAnswer = IngestResult | Gone | UploadFenced | KeyConflict | None
 
 
 class ApproachingCommits:
-    """Counts the commits that are on their way: those of payloads that have arrived completely.
+    """Counts the commits that are on their way, because their payloads have arrived completely.
 
-    A writer that gathers changes may wait for them. An ingest enters this context manager between the arrival of the
-    payload and its commit; any number of ingests may be in it at once.
+    A writer that gathers changes may wait for these commits. An ingest enters this context manager once its payload has
+    arrived, and leaves it after its commit; any number of ingests may be in it at once.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class CommitArtifact:
         blobs_breaker: CircuitBreaker,
         rooms: QuotaEnforcer | None = None,
     ) -> None:
-        """Commits through a catalogue.
+        """Stores its arguments.
 
         Args:
             catalog: takes the changes.

@@ -26,7 +26,7 @@ async def earlier_run(
 ) -> EarlierRun | None:
     """Returns the artifact that `request.compare_to` names, as the run to compare with.
 
-    Returns None if it is `previous` and there is no earlier run, or if storage does not answer.
+    Returns None if `compare_to` is `previous` and there is no earlier run, or if storage does not answer.
 
     Args:
         deps: the dependencies of the ingest.

@@ -32,8 +32,8 @@ INDEX_CACHE_BYTES = 16 * 1024 * 1024
 """Size of the cache of parsed indexes. An index takes 24 bytes per frame, so this is enough for some 80 GB of
 content."""
 FRAME_CACHE_BYTES = 8 * 1024 * 1024
-"""Size of the cache of decoded frames. The cache is sure to keep half of its size, which is 32 frames: so reading page
-by page decompresses each frame once."""
+"""Size of the cache of decoded frames. Half of this size, which is 32 frames, always holds the frames that were used
+last. So a reader who goes from page to page causes each frame to be decompressed once."""
 _INLINE_DECODE = 64 * 1024
 """Maximum bytes of content that are decoded on the event loop (about 50 us): a hand-over to a thread takes as long."""
 _FEW_FRAMES = 4

@@ -128,7 +128,7 @@ def look(
 
     if (
         opened_payload is not None and opened_payload[0].is_envelope
-    ):  # the declared media type is that of the envelope, not that of the text in it
+    ):  # the caller declared the media type of the envelope, not of the text in it
         declared = structs.replace(declared, media_type=None)
     facts = recognise(sample, declared, survey, fields=text_source.fields(), gets_card=is_described)
     text = None
@@ -231,7 +231,7 @@ def cut(
     Args:
         draft: the artifact whose card is cut.
         budget: maximum tokens of the card.
-        query: what the agent looks for, which excerpts follow; None: there is no query.
+        query: what the agent looks for, by which the excerpts are chosen; None: there is no query.
         tokenizer: counts the tokens.
         is_stored: whether the payload can be read later; if not, the card says so.
         tools: whether the model has tools to read on; if not, the card names none.
@@ -250,8 +250,8 @@ def cut(
 def budget_of(draft: Draft, policy: Policy, usual: int, *, tokenizer: Tokenizer, mask: Mask | None) -> int:
     """Returns the token budget of a draft's card, for callers that specify none.
 
-    The policy may set a number, or say that the payload decides: then `choose_budget` chooses a number that fits it.
-    Without a policy, the budget is `usual`.
+    The policy may set a number, or say that the payload decides; then `choose_budget` chooses a number that fits the
+    payload. If the policy says neither, `usual` is used in the same way.
     """
     budget = value_or(policy.card_tokens, usual)
     return budget if isinstance(budget, int) else choose_budget(_inputs(prepare(draft, mask), usual, tokenizer))
@@ -331,7 +331,7 @@ def uncut(draft: Draft) -> Card:
 
 
 def is_whole(measure: Measure, kind: Kind) -> bool:
-    """Returns whether a payload is complete, readable text, of which all tokens are counted."""
+    """Returns whether a payload is complete, readable text whose tokens are all counted."""
     spec = spec_of(kind)
     return (
         measure.tokens.exact and not measure.dropped and measure.utf8 and spec.readable and spec.text_view != "document"

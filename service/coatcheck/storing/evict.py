@@ -3,8 +3,8 @@
 The policy of the namespace decides whether artifacts are evicted; if not, the payload is refused. Expired artifacts go
 first, then the least recently read ones, and never pinned or held ones. This process writes its own reads before
 artifacts are chosen, and the reads of other replicas are written within about a second. Crash story: each batch of
-evictions is one transaction that leaves tombstones. The payload that needed the room is stored in a later transaction,
-so a crash between the two evicts in vain, but within the limits of the policy.
+evictions is one transaction that leaves tombstones. The payload that needed the room is stored in a later transaction.
+After a crash between the two, artifacts were evicted without need, but within the limits of the policy.
 
 If the namespace has a limit of bytes, room for an upload is reserved before its bytes are written, in steps that
 double. The commit determines how much room the payload really needs. If the upload ends without a commit, its
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 BATCH: Final = 200
-"""Artifacts evicted in one transaction."""
+"""Maximum artifacts that one transaction evicts."""
 _TRIES: Final = 8
 """Maximum attempts to make room for one change: other uploads may take the room before the change is repeated."""
 
@@ -67,7 +67,11 @@ class NoQuota:
     async def within_quota(
         self, namespace: str, change: Callable[[QuotaLimits | None], Awaitable[T | QuotaExceeded]]
     ) -> T:
-        """Runs the change without a quota, and returns its result."""
+        """Runs the change without a quota, and returns its result.
+
+        Raises:
+            CoatcheckError: `quota_exceeded` if the change answers so all the same; any error that the change raises.
+        """
         answer = await change(None)
         if isinstance(answer, QuotaExceeded):
             raise quota_exceeded(namespace, answer)
@@ -81,9 +85,9 @@ class Evict:
     catalog: Catalog
     """Chooses the artifacts and removes them, each batch in one transaction."""
     clock: DeletionClock
-    """The time. While it has a `pause_reason`, its time may be wrong, and nothing is evicted."""
+    """The clock. While it has a `pause_reason`, its time may be wrong, and nothing is evicted."""
     policies: Policies
-    """Set how much a namespace may hold, and whether it evicts."""
+    """The policies, which set how much a namespace may hold, and whether artifacts are evicted from it."""
     note: Callable[[], Awaitable[None]]
     """Writes the reads of this process to the catalogue."""
     _: KW_ONLY
@@ -106,7 +110,7 @@ class Evict:
         for _ in range(_TRIES):
             if not isinstance(answer, QuotaExceeded):
                 return answer
-            # `hopeless` means that the change alone exceeds the quota: eviction would empty the namespace in vain.
+            # `hopeless` means that the change alone exceeds the quota: no eviction could make enough room.
             if answer.hopeless or await self._evict(namespace, answer) is None:
                 break
             answer = await change(self.room(namespace))
@@ -117,7 +121,8 @@ class Evict:
     async def relieve_all(self, decisions: Decisions) -> int:
         """Evicts artifacts of all namespaces that exceed their quota and whose policy evicts; returns their number.
 
-        A namespace exceeds its quota if the quota was lowered, or if kept views took more room than it has.
+        A namespace exceeds its quota if the quota was lowered, or if text views that were stored later need more room
+        than the quota allows.
 
         Raises:
             CoatcheckError: `storage_unavailable`; the next round continues.

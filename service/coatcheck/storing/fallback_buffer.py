@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 _ROW_BYTES = 4096
 """Approximate bytes of memory that a waiting payload takes besides its stored bytes."""
 _SECTION_BYTES = 400
-"""Approximate bytes of memory that each section of its text view takes."""
+"""Approximate bytes of memory that each section of a waiting payload's text view takes."""
 
 Key = tuple[str, int]
 
@@ -114,7 +114,9 @@ class FallbackBuffer:
         self._held -= size
 
     def keep(self, artifact_id: str, change: StoreArtifact, stored_bytes: bytes) -> bool:
-        """Adds a payload, and drops the oldest ones if room is needed. Returns False if it exceeds the whole buffer.
+        """Adds a payload, and drops the oldest payloads if room is needed.
+
+        Returns False if the payload needs more memory than the whole buffer may take.
 
         Args:
             artifact_id: the ID that the artifact will have.

@@ -1,6 +1,6 @@
 """Finds a live artifact in the caller's namespace, or raises an error that says exactly why there is none.
 
-A look-up also records that the artifact was read. The idle expiry in its row moves later, outside the request.
+A look-up also records that the artifact was read. The idle expiry in the artifact's row is moved after the request.
 
 `SessionNames` finds a session by the name that lists show, in which secrets are masked. So filters and links work with
 the real name and with the shown one.
@@ -29,7 +29,7 @@ _MINUTE = timedelta(minutes=1)
 
 
 class Find:
-    """Finds an artifact. Every other use case that works on an artifact begins with this look-up."""
+    """Finds an artifact. A use case that reads an artifact begins with this look-up."""
 
     def __init__(
         self,
@@ -191,10 +191,12 @@ def _later(entry: FoundArtifact, read_at: datetime) -> FoundArtifact:
 async def require_seen(catalog: Catalog, fallback: FallbackBuffer, caller: Caller, number: int, now: datetime) -> None:
     """Returns if the caller may see an artifact that is about to be changed.
 
-    The artifact's session never changes, so the result still holds when the change is made.
+    The artifact's session never changes, so the result still holds when the change is made. For a caller who may see
+    every session, nothing is looked up.
 
     Raises:
-        CoatcheckError: `artifact_not_found` if the artifact is unknown or in a session that the caller may not see.
+        CoatcheckError: `artifact_not_found` if the artifact is in a session that the caller may not see, or is unknown
+            and the caller may not see every session.
     """
     if caller.session_prefix is None:
         return
@@ -218,9 +220,9 @@ def _moves(artifact: Artifact, now: datetime) -> bool:
 
 
 def not_found() -> CoatcheckError:
-    """Returns the error for an ID that never existed, whose tombstone is gone, or that is in another namespace.
+    """Returns the error for an artifact that never existed, whose tombstone is gone, or that the caller may not see.
 
-    The three cases must look the same to a caller.
+    These cases must look the same to a caller. An artifact cannot be seen from another namespace.
     """
     return CoatcheckError(
         Code.ARTIFACT_NOT_FOUND, "No artifact with this ID. Check the ID; if it is right, run the tool again."

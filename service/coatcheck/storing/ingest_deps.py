@@ -22,15 +22,16 @@ from coatcheck.storing.ledger import Ledger
 from coatcheck.storing.redaction import RedactionPolicy
 
 AT_ONCE: Final = 64
-"""Default number of slots of each limiter: of that for received payloads, and of that for uploads."""
+"""Default number of slots, both of the limiter for received payloads and of the limiter for uploads."""
 WAITING: Final = 256
-"""Default number of callers that may wait for a slot of each of these limiters."""
+"""Default number of callers that may wait for a slot of either limiter."""
 _CARDS: Final = 16
 """Number of payloads that get a card without being stored at the same time. Each takes up to 4 MiB of memory."""
 _CARDS_WAITING: Final = 64
 """Number of payloads that may wait to get a card without being stored. Each takes 64 KiB of memory."""
 _CARD_SECONDS: Final = STALL_SECONDS + 1
-"""Maximum seconds that a payload waits to get a card without being stored: long enough for a sender to give way."""
+"""Maximum seconds that a payload waits to get a card without being stored, long enough for a silent sender to lose its
+slot."""
 
 
 class IngestLimiters:
@@ -44,9 +45,9 @@ class IngestLimiters:
         """Creates the limiters.
 
         Args:
-            at_once: number of slots of the limiter for received payloads, and of that for uploads.
-            waiting: number of callers that may wait for a slot of each of the two.
-            patience: maximum seconds that a caller waits for a slot of either.
+            at_once: number of slots, both of the limiter for received payloads and of the limiter for uploads.
+            waiting: number of callers that may wait for a slot of either limiter.
+            patience: maximum seconds that a caller waits for a slot of either limiter.
         """
         self.payloads = ConcurrencyLimiter("payloads", at_once, waiting, patience)
         """Limits payloads that had arrived completely when they needed a slot."""
@@ -58,22 +59,22 @@ class IngestLimiters:
 
     @property
     def running(self) -> int:
-        """Number of payloads being ingested."""
+        """Number of payloads being ingested, without those that only get a card."""
         return self.payloads.running + self.uploads.running
 
     @property
     def waiting(self) -> int:
-        """Number of payloads waiting for a slot."""
+        """Number of payloads waiting for a slot, without those that can only get a card."""
         return self.payloads.waiting + self.uploads.waiting
 
     @property
     def granted_count(self) -> int:
-        """Number of payloads that have got a slot so far."""
+        """Number of payloads that have got a slot so far, without slots for a card only."""
         return self.payloads.granted_count + self.uploads.granted_count
 
     @property
     def stalled_count(self) -> int:
-        """Number of uploads that have given way so far because their senders were silent."""
+        """Number of uploads that have lost their slots so far because their senders were silent."""
         return self.uploads.stalled_count + self.cards.stalled_count
 
 

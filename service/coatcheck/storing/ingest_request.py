@@ -18,11 +18,12 @@ class IngestRequest(Struct, frozen=True, kw_only=True, rename={"declared": "said
 
     declared: DeclaredMetadata = DeclaredMetadata()
     query: str | None = None
-    """The query of the agent, which the card's excerpts follow; None: there is none."""
+    """The query of the agent, by which the card's excerpts are chosen; None: there is none."""
     ttl: int | None | UnsetType = UNSET
     """Seconds that the artifact is kept; None: forever; unset: the default of the policy or the service."""
     idle_ttl: int | None | UnsetType = UNSET
-    """Seconds that the artifact is kept after each read; None: reads do not matter; unset: the policy's default."""
+    """Seconds without a read after which the artifact expires; None: it does not expire for lack of reads; unset: the
+    policy's default."""
     pinned: bool = False
     """Whether the artifact never expires."""
     card_tokens: int | None = None
@@ -44,9 +45,9 @@ class IngestRequest(Struct, frozen=True, kw_only=True, rename={"declared": "said
     with_card: bool = True
     """Whether anybody reads the card. If not, no card is cut."""
     standalone: bool | UnsetType = UNSET
-    """True if the reader of the card may not have seen earlier cards, and may get a smaller one later: then the card
-    refers to no earlier card, and no later one refers to it. Otherwise unset and not false, because a fingerprint
-    includes every field that is set."""
+    """True: the card refers to no earlier card, and no later card refers to this one, because its reader may not have
+    seen earlier cards and may get a smaller card later. Otherwise the field is unset and not False, because a
+    fingerprint includes every field that is set."""
     key: str | None = None
     """The idempotency key; None: the request has none."""
     notices: tuple[Notice, ...] = ()

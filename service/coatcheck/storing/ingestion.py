@@ -64,8 +64,8 @@ log = logging.getLogger(__name__)
 KEY_LIFE = timedelta(hours=24)
 """How long an idempotency key is remembered."""
 WORTH_ASKING = 256 * 1024
-"""Bytes of a payload from which it is cheaper to look for an existing artifact than to recognise the payload again. If
-the bytes went to the blob store, the look-up is made whatever their size, so that no file is kept twice."""
+"""Size in bytes from which it is cheaper to look for an existing artifact than to recognise the payload again. If the
+bytes went to the blob store, the look-up is made whatever their size, so that no file is kept twice."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -127,7 +127,7 @@ class Ingestion:
         if self._request.idle_ttl is not UNSET:
             check_idle_ttl(self._request.idle_ttl)
         with self._deps.tracer.stage("draft"):
-            # From here on the sender cannot delay this ingest, so a writer may wait for its commit to join a group.
+            # From here on the sender cannot delay this ingest, so a writer that groups commits may wait for this one.
             with self._deps.approaching:
                 await self._end(last)
                 receipt = await self._find_existing()
@@ -171,7 +171,7 @@ class Ingestion:
     async def _find_existing(self) -> Receipt | None:
         """Returns the receipt of an existing artifact; None if there is none, or a look-up is not worth its cost.
 
-        It also finds the earlier run with which the payload is to be compared, and adds it to the request.
+        Also finds the earlier run with which the payload is to be compared, and adds this run to the request.
         """
         request, encoder = self._request, self._encoder
         sheds = self._upload.sheds
@@ -260,9 +260,10 @@ class Ingestion:
         return replace(draft, facts=masked_copy.plain, masked_draft=masked_copy)
 
     async def _with_terms(self, draft: Draft) -> Draft:
-        """Returns the draft with a record of its card in the detected metadata, where later ingests find it.
+        """Returns the draft with a record of its card in the detected metadata, where later ingests find the record.
 
-        The record is either that of the card that the receipt gives, or that of an earlier card which stands for it.
+        The record describes the card in the receipt, or the earlier card to which the receipt refers instead. The draft
+        is returned unchanged if its card may neither refer to an earlier card nor be referred to by a later one.
         """
         request, declared = self._request, self._request.declared
         # Without a session, nobody is known to have seen an earlier card. Without a tool call ID, equal bytes are the

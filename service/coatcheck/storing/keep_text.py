@@ -223,8 +223,8 @@ class KeepText:
         if isinstance(answer, UploadFenced):
             raise fenced_error()
         if answer is None:
-            # A payload in the fallback buffer has no row yet to which a view could be attached. It is not unknown,
-            # though.
+            # A payload in the fallback buffer has no row yet to which a view could be attached. The artifact is known,
+            # though, so `artifact_not_found` would be wrong.
             waits = self._deps.fallback.find(a.namespace, number, now) is not None
             raise _waits() if waits else not_found()
         return answer

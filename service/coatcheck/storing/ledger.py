@@ -1,6 +1,6 @@
 """Keeps records of requests in memory until they are written, about once a second: accounts, events, and reads.
 
-`Ledger` sums the tokens of each session for its account, and the activity of each namespace within or outside sessions.
+`Ledger` sums the tokens of each session for its account, and the activity of each namespace, with or without a session.
 It also collects events: single reads, searches and compactions. No request waits until its numbers are written; all
 sessions are written in one change. A crash loses the records of the last second or two. Payloads without a session have
 no account.
@@ -59,9 +59,10 @@ class Ledger:
         self._add(namespace, session, UsageDelta(artifacts=1, raw_tokens=raw, given_tokens=given_tokens))
 
     def gave(self, namespace: str, session: str | None, more: int) -> None:
-        """Corrects the tokens of the text that was returned in a payload's place, by `more` tokens than its card has.
+        """Adds `more` to the counted tokens of the text that was returned in a payload's place.
 
-        `more` may be negative.
+        The tokens of a card were counted, but the model gets another text, which has `more` tokens than the card; the
+        number may be negative.
         """
         self._add(namespace, session, UsageDelta(given_tokens=more))
 
@@ -200,7 +201,10 @@ class ReadLog:
             chain.append(moment)
 
     def pending(self, namespace: str, number: int) -> tuple[datetime, datetime] | None:
-        """Returns the first and the last read of an artifact that may be unwritten; None if there are none."""
+        """Returns the first and the last of an artifact's unwritten reads; None if there are none.
+
+        A drained read counts as unwritten until its write is confirmed.
+        """
         key = (namespace, number)
         chain = [*self._leaving.get(key, ()), *self._reads.get(key, ())]
         return (chain[0], chain[-1]) if chain else None
@@ -218,7 +222,8 @@ class ReadLog:
     def horizon(self, now: datetime) -> datetime:
         """Returns a moment before which no further read will be recorded.
 
-        An artifact that expired later must not get its tombstone yet, because a look-up in progress may still read it.
+        An artifact that expired after this moment must not get its tombstone yet, because a look-up in progress may
+        still record a read of it.
         """
         return min(now, *self._looks.values()) if self._looks else now
 

@@ -10,7 +10,7 @@ KEPT_TAIL = 8 * 1024**2
 
 
 class OversizeGuard:
-    """Enforces the payload limit on a stream. If its two ends are kept, counts the bytes dropped between them."""
+    """Enforces the payload limit on a stream. If the two ends are kept, counts the bytes dropped between them."""
 
     def __init__(self, limit: int, *, keep_ends: bool) -> None:
         self._limit = limit

@@ -1,6 +1,6 @@
 """Sets, removes, lists and explains administrators' policies, and answers look-ups of the policy for a payload.
 
-Look-ups are answered from memory. A process that changes a policy follows the new version before it answers the change.
+Look-ups are answered from memory. A process that changes a policy applies the new version before it answers the change.
 Other processes query the number of the latest version every REFRESH_SECONDS, and load the policies if it has changed.
 While the catalogue does not respond, the loaded policies stay in force. Crash story: a change and its line in the audit
 log are one transaction.
@@ -79,7 +79,7 @@ class Policies:
         tool_name: str | None = None,
         labels: Iterable[str] = (),
     ) -> Policy:
-        """Returns the policy for a payload, as far as it is described by the arguments. It never waits.
+        """Returns the policy for a payload with these properties, from memory.
 
         `Rules.effective` explains how the policies of several scopes are merged.
         """

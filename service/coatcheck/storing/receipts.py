@@ -66,7 +66,7 @@ def receipt_of(
 def record_of(
     rendered: RenderedCard, request: IngestRequest, policy: Policy, mask: Mask | None
 ) -> ReceiptRecord | None:
-    """Returns the record that is stored of the text that a model gets.
+    """Returns the record of the text that a model gets, which is stored with the artifact.
 
     If no card is cut, the record has only the query of the request; without a query, there is no record.
 
@@ -100,8 +100,8 @@ def record_of(
 def is_inline(text: str, tokens: int, limit: int) -> bool:
     """Returns whether a payload's whole text is returned instead of a card.
 
-    A text of at most `limit` tokens is returned as it is. So is an answer with which this service answered a read: from
-    a card of such an answer, the model would have to read the same part again.
+    A text of at most `limit` tokens is returned as it is. So is an answer of this service to a read, up to `MAX_TOKENS`
+    tokens: if the model got a card of such an answer, it would have to read the same part again.
     """
     return 0 < limit >= tokens or (tokens <= MAX_TOKENS and text.startswith(("[art_", "art_")) and is_read_answer(text))
 

@@ -5,8 +5,8 @@ shown. Reads follow the present policy, not the policy at the time of storing. I
 look-up of the policies.
 
 If secrets must not be stored, `RedactedIngest` masks them while the payload arrives, or refuses the payload. The policy
-must be known before the first byte: if a form's fields that follow its file lead to such a policy, the payload can only
-be refused. Without such a policy, no payload is searched.
+must be known before the first byte. If fields of a form that follow the form's file lead to such a policy, the payload
+can only be refused. Without such a policy, no payload is searched.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -106,8 +106,8 @@ class RedactionPolicy:
     def content(self, content: Content, mask: Mask, *, text: bool) -> Content:
         """Returns content in which fillers replace secrets. A filler has the size of its secret, so positions stay.
 
-        In `text`, DEL bytes of the payload itself are replaced, too, because fillers begin with this byte; in binary
-        content they stay.
+        If `text` is true, DEL bytes of the payload itself are replaced, too, because fillers begin with this byte; in
+        binary content they stay.
         """
         return content.apply_mask(_MaskedReader(mask, self._known, self._pool, text=text))
 
@@ -115,7 +115,7 @@ class RedactionPolicy:
 class _MaskedReader:
     """Hides the secrets in content that is read.
 
-    Each frame is always searched together with the same margins, so that every read finds the same secrets in it.
+    A frame is always searched together with the same margins, so that every read finds the same secrets in this frame.
     """
 
     suffix = "~masked"
@@ -275,8 +275,9 @@ class RedactedIngest:
         """Returns the complete declared metadata as it is to be stored, with secrets masked if the policy says so.
 
         Raises:
-            CoatcheckError: `secret_refused` if the metadata contains a secret that cannot be masked; `invalid_request`
-                if the metadata leads to a stricter policy than the one under which the payload was searched.
+            CoatcheckError: `secret_refused` if the metadata contains a secret that the policy refuses, or that cannot
+                be masked; `invalid_request` if the metadata leads to a policy that keeps secrets from being stored in
+                another way than the policy under which the payload was received.
         """
         mode = self._redacting.mode(self._namespace, declared)
         # The bytes have arrived without the search that this mode needs, so the payload can only be refused.

@@ -1,8 +1,8 @@
 """Looks up what is already stored for a payload that has just arrived.
 
-It looks for the same artifact, for the answer to the same idempotency key, for an earlier card of the same bytes, and
-for the text view of the card. These look-ups only save work or repeat an answer. So most of them ignore a refusal of
-storage, which the commit will report.
+The look-ups find the same artifact, the answer to the same idempotency key, an earlier card of the same bytes, and the
+text view of the card. They only save work or repeat an answer. So most of them ignore a refusal of storage, which the
+commit will report.
 """
 
 from coatcheck.core import ids
@@ -72,7 +72,8 @@ class StoredBefore:
             entry = await d.catalog.find(caller.namespace, record.number, now)
             if not isinstance(entry, FoundArtifact):
                 raise gone_error(entry) if isinstance(entry, Gone) else not_found()
-            # If the artifact's bytes are lost, the commit may replace them by ours. It then gives this same answer.
+            # If the artifact's bytes are lost, the commit may replace them by the bytes of this post, and then gives
+            # the same answer.
             if not await self._health.holds(caller.namespace, entry.artifact.blob):
                 return None
             return IngestResult(entry.artifact, created=record.created, blob_used=False, replayed=True)

@@ -48,7 +48,7 @@ C = TypeVar("C", bound=CommitResult)
 
 
 class UploadSession:
-    """One payload being received. An async context manager: its exit removes bytes that no commit points at."""
+    """Receives one payload. It is an async context manager, whose exit removes bytes that no commit points at."""
 
     def __init__(
         self,
@@ -59,27 +59,27 @@ class UploadSession:
         limited: bool = True,
         refusal: CoatcheckError | None = None,
     ) -> None:
-        """Begins an upload, of which nothing is written yet.
+        """Prepares an upload, and writes nothing yet.
 
         Args:
-            deps: what an upload needs.
-            caller: who sends it.
-            encoder: encodes it.
-            limited: false if the payload is stored even where it exceeds the namespace's quota.
-            refusal: why nothing of the payload is stored, now or later; None: it is to be stored.
+            deps: the dependencies of an ingest.
+            caller: who sends the payload.
+            encoder: encodes the payload.
+            limited: whether the namespace's quota limits the payload; False: the payload may exceed the quota.
+            refusal: why nothing of the payload is stored, now or later; None: the payload is to be stored.
         """
         self._deps = deps
         self._caller = caller
         self._pending: asyncio.Task[None] | None = None
         """The task that digests a block or syncs the file; at most one at a time, because blocks have an order."""
         self._writer: BlobWriter | None = None
-        """None: everything so far fits inline, or the store refused to begin."""
+        """The writer of the payload's file; None: all bytes so far fit inline, or the store refused to begin."""
         self._lease_until = deps.clock.now()
         """End of the intent's lease; meaningless while `begun` is false."""
         self._held: list[bytes] | None = [] if refusal is None else None
-        """Stored bytes so far; None: too many to hold, or not to be stored."""
+        """The stored bytes so far, in pieces; None: they are too many to hold, or they are not to be stored."""
         self._reserved_bytes = 0
-        """Bytes of memory that the fallback buffer reserved for it."""
+        """Bytes of memory that the fallback buffer has reserved for this upload."""
         self.begun = False
         """Whether the bytes go to the blob store, under an intent."""
         self._committing: asyncio.Task[CommitResult] | None = None
@@ -88,23 +88,25 @@ class UploadSession:
         self.sheds = refusal is not None
         """Whether the payload only gets a card, because the service is too busy."""
         self.refusal = refusal
-        """Why the payload is not stored, once that is known. Digesting continues, because it still gets a card."""
+        """Why the payload is not stored, once that is known. Digesting continues, because the payload still gets a
+        card."""
         self.blob_id = deps.new_blob_id()
         self._room = Reservation(deps.catalog, deps.rooms, caller.namespace, self.blob_id, limited=limited)
 
     async def __aenter__(self) -> Self:
-        """Starts; nothing is written yet."""
+        """Returns the upload itself; nothing is written yet."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Removes bytes and intent, unless a commit points at the bytes, even if the caller's task is cancelled.
+        """Removes the bytes and the intent, unless a commit points at the bytes.
 
-        If storage has refused, it may be silent for long, so the removal continues in the background.
+        The removal is completed even if the caller's task is cancelled. A storage that has refused the payload may take
+        long to answer; then the removal continues in the background.
         """
         self._deps.fallback.let_go(self._reserved_bytes)
         if self._is_kept() or not (self.begun or self._pending or self._committing):
             return
-        # A task of its own, shielded: a cancelled caller must not stop the removal half-way.
+        # The removal is a shielded task of its own, because a cancelled caller must not stop it half-way.
         undoing = asyncio.ensure_future(self._undo())
         if self.refusal is None:
             await asyncio.shield(undoing)
@@ -114,28 +116,32 @@ class UploadSession:
         undoing.add_done_callback(self._deps.afterwards.discard)
 
     async def take(self, block: bytes) -> None:
-        """Begins to digest a block in the background, after the one before it, and raises what that one raised."""
+        """Begins to digest a block in the background, once the block before it is digested.
+
+        Raises the error that the digesting of the block before it has raised, if any.
+        """
         await self._await_pending()
         self._pending = asyncio.ensure_future(self._digest(block))
 
     async def wait_until_digested(self) -> None:
-        """Returns once every block is digested, raising what one of them raised."""
+        """Returns once every block is digested. Raises the error of the last block, if any."""
         await self._await_pending()
 
     async def end(self, chunk: bytes) -> None:
-        """Takes the last stored bytes, which `PayloadEncoder.end` returned, and begins to make all durable.
+        """Takes the last stored bytes, which `PayloadEncoder.end` returned, and begins to make all bytes durable.
 
-        Inline bytes become durable with the commit; a file begins to be synced in the background.
+        A file is then synced in the background. Inline bytes become durable only with the commit.
         """
         await self._store_chunk(chunk)
         if self._writer is not None and self.refusal is None:
             self._pending = asyncio.ensure_future(self._finish(self._writer))
 
     async def durable(self) -> None:
-        """Returns once every byte is durable: the commit may follow.
+        """Returns once the bytes of a file are durable, so that the commit may follow.
 
         Raises:
-            CoatcheckError: storage's refusal, `storage_full` or `storage_unavailable`.
+            CoatcheckError: the error with which the payload was refused, such as `storage_full`, `storage_unavailable`,
+                `quota_exceeded` or `overloaded`.
         """
         await self._await_pending()
         if self.refusal is not None:
@@ -165,7 +171,7 @@ class UploadSession:
                 self.refusal = error
 
     def _hold(self, chunk: bytes) -> None:
-        """Holds bytes in memory that may be stored inline, or later by the fallback buffer while that has room."""
+        """Holds bytes in memory that may be stored inline, or later by the fallback buffer, if the buffer has room."""
         if self._held is None:
             return
         self._held.append(chunk)
@@ -198,7 +204,8 @@ class UploadSession:
     async def _begin(self) -> BlobWriter:
         deps = self._deps
         self._lease_until = deps.clock.now() + deps.lease
-        # Set before the intent is written: if its commit fails with an unknown result, the exit still abandons it.
+        # `begun` is set before the intent is committed: if nobody knows whether that commit succeeded, the exit must
+        # abandon the intent.
         self.begun = True
         with deps.catalog_breaker.guard_call():
             await self._room.begin(deps.blobs.placement, self._lease_until, self.encoder.stored_size)
@@ -208,8 +215,8 @@ class UploadSession:
     async def _renew(self) -> None:
         deps = self._deps
         now = deps.clock.now()
-        # Renewed once a third of the lease has passed: most blocks cost no transaction, and two thirds remain for a
-        # slow one.
+        # The lease is renewed only when a third of it has passed. So most blocks cost no transaction, and a slow block
+        # still has two thirds of the lease.
         if self._lease_until - now > deps.lease * 2 / 3:
             return
         self._lease_until = now + deps.lease
@@ -220,7 +227,7 @@ class UploadSession:
             raise fenced_error()
 
     def blob(self) -> tuple[Blob, bytes | None]:
-        """Returns the blob to commit and, if it is small, its stored bytes; after `end`."""
+        """Returns the blob to commit, and its stored bytes if they are inline, otherwise None. Call it after `end`."""
         placement = "inline" if self._writer is None else self._deps.blobs.placement
         index = self.encoder.index
         blob = Blob(
@@ -234,13 +241,17 @@ class UploadSession:
         return blob, self.read_held_bytes() if self._writer is None else None
 
     def read_held_bytes(self) -> bytes | None:
-        """Returns all stored bytes, after `end`; None if they exceed HELD, or the available memory."""
+        """Returns all stored bytes. Call it after `end`.
+
+        Returns None if the bytes exceed HELD or the room in the fallback buffer, or were not to be stored at all.
+        """
         return None if self._held is None else b"".join(self._held)
 
     async def run_commit(self, commit: Coroutine[None, None, C]) -> C:
-        """Returns the commit's result.
+        """Awaits the commit, and returns its result.
 
-        For a file, it continues if the caller is cancelled: the file's fate depends on it.
+        If the bytes are in the blob store, the commit continues even if the caller is cancelled, because its result
+        decides whether the bytes are kept.
         """
         if not self.begun:
             return await commit
@@ -249,10 +260,10 @@ class UploadSession:
         return await asyncio.shield(committing)
 
     def _is_kept(self) -> bool:
-        """Returns whether the commit points at the bytes, or may do so: then this session must not remove them.
+        """Returns whether the commit points at the bytes, or perhaps does; then this session must not remove them.
 
-        If the catalogue did not answer, the commit may be durable all the same, so file and intent stay. If it is not,
-        both are removed when the lease has ended.
+        If the catalogue did not answer, the commit may be durable all the same, so the file and the intent stay. If the
+        commit is not durable, the reaper has both removed when the lease has ended.
         """
         commit_task = self._committing
         if commit_task is None or not commit_task.done():
@@ -266,7 +277,10 @@ class UploadSession:
         return commit_task.result().blob_used
 
     async def _undo(self) -> None:
-        """Removes bytes first, intent second: a crash in between leaves an intent for the reaper, as a failure does."""
+        """Removes the bytes, and then the intent.
+
+        If the process crashes or a removal fails in between, the intent remains, by which the reaper finds the bytes.
+        """
         if self._committing is not None and not self._committing.done():
             # Removing the file while its commit is under way could leave a row without bytes.
             await asyncio.wait([self._committing])
@@ -276,7 +290,7 @@ class UploadSession:
             # A thread cannot be stopped: the writer must not be aborted while the last block is on its way into it.
             await asyncio.wait([self._pending])
             if not self._pending.cancelled():
-                self._pending.exception()  # it was raised where it mattered, or no longer matters
+                self._pending.exception()  # marks the error as seen: it no longer matters
         try:
             if self._writer is not None:
                 await self._writer.abort()
@@ -294,7 +308,7 @@ def fenced_error() -> CoatcheckError:
 
 
 async def blocks(source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Gathers a stream's chunks into blocks of about BLOCK bytes. There is always a last one, which may be empty."""
+    """Gathers a stream's chunks into blocks of at least BLOCK bytes. The last block may be shorter, or empty."""
     parts: list[bytes] = []
     size = 0
     async for chunk in source:

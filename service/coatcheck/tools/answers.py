@@ -161,7 +161,8 @@ def resolve_start(at: ReadStart, reading: ViewReading) -> ReadStart:
     A negative line of `at` counts from the end of the section if one is read, otherwise from the end of the view.
 
     Raises:
-        CoatcheckError: `offset_past_end` for a number beyond the end of any payload. The message does not repeat it.
+        CoatcheckError: `offset_past_end` for a number beyond the end of any payload. The message does not repeat the
+            number.
     """
     first, last = reading.lines.first, reading.lines.last
     if max(at.line, at.inside) >= NUMBER_LIMIT:
@@ -226,7 +227,7 @@ _TRANSIENT_CODES: Final = frozenset(
 """Errors after which the same call may succeed a little later."""
 _RETRY: Final = "Retry the same call"
 _LITERAL: Final = " To search for the text as it is, use literal=true."
-"""Advice for HTTP callers, for which the tool has its own sentence."""
+"""Advice for HTTP callers, which the tool replaces by a sentence of its own."""
 _MAX_SENTENCE_CHARS: Final = 1_000
 """Maximum characters of a sentence. Without a bound, a caller could make it long: it repeats patterns and IDs."""
 _FOREIGN_CURSOR: Final = (

@@ -1,11 +1,11 @@
 """Reads the arguments of a tool call, for whose parameters models use many different names and spellings.
 
 The parser accepts almost anything, and reports what it did: for every argument that it changed, ignored or could not
-read, it adds a note to the answer. It refuses a call with several arguments of which it understood only the artifact,
-because the model wanted something other than the beginning of the artifact. When arguments conflict, these rules
-decide:
+read, it adds a note to the answer. It refuses a call if it understood the artifact but none of the call's other
+arguments, because the model wanted something other than the beginning of the artifact. When arguments conflict, these
+rules decide:
 
-1. A parameter's own name wins over its other names. Of these, the first in the table below wins.
+1. A parameter's own name wins over its other names. Of the other names, the first in the table below wins.
 2. `offset`, under any of its names, wins over a range, and a range wins over `head` and `tail`.
 3. `limit` wins over an end.
 4. `pattern` wins over `query`, `query` over `path`, and `path` over `outline`. A call with any of them reads no lines.
@@ -125,7 +125,8 @@ class ReadArguments(Struct, frozen=True, kw_only=True):
     raw: bool = False
     """Whether to read the payload itself instead of its readable text."""
     notes: tuple[str, ...] = ()
-    """Sentences about arguments that were dropped or reinterpreted. The answer repeats them, and the model learns."""
+    """Sentences about arguments that were dropped or reinterpreted. The answer repeats them, so that the model learns
+    how to call the tool."""
 
 
 class ListArguments(Struct, frozen=True, kw_only=True):
@@ -143,15 +144,16 @@ class ListArguments(Struct, frozen=True, kw_only=True):
 
 
 def read_arguments(arguments: dict[str, object], notes: list[str]) -> ReadArguments:
-    """Returns the request that a call of `read_artifact` stands for. `notes` are those of unpacking the arguments.
+    """Returns the request that a call of `read_artifact` stands for. `notes` come from unpacking the arguments.
 
     Raises:
-        CoatcheckError: `invalid_request` if no artifact is named, or if the call has other arguments of which none was
-            understood; `invalid_artifact_id` if the artifact's ID is invalid, too.
+        CoatcheckError: `invalid_request` if no artifact is named, or if the call has other arguments and none of these
+            was understood; `invalid_artifact_id` if the artifact's ID is invalid, too.
     """
     reader = _ArgumentReader(arguments, notes)
     artifact_id, section = _artifact(reader)
-    # Models often fill in several search parameters. The first in the order is used; a note names each dropped one.
+    # Models often fill in several search parameters. The first in the order of _FIND is used, and each of the others is
+    # dropped with a note.
     words = {name: reader.text(name) for name in _FIND}
     used = next((name for name, word in words.items() if word is not None), None)
     for name, word in words.items():
@@ -215,7 +217,7 @@ def _limit(reader: "_ArgumentReader", used: str | None, limit: int | None) -> in
 
 
 def list_arguments(arguments: dict[str, object], notes: list[str]) -> ListArguments:
-    """Returns the request that a call of `list_artifacts` stands for. `notes` are those of unpacking the arguments."""
+    """Returns the request that a call of `list_artifacts` stands for. `notes` come from unpacking the arguments."""
     reader = _ArgumentReader(arguments, notes, _LIST_NAMES)
     return ListArguments(
         session=reader.text("session"),
@@ -270,8 +272,8 @@ class _ArgumentReader:
     def text(self, name: str) -> str | None:
         """Returns the text of a parameter; None if it is absent or could not be read.
 
-        A list of texts becomes the alternatives of a pattern, or the words of a query. Of other parameters' lists, only
-        the first text is used.
+        A list of texts becomes the alternatives of a pattern, or the words of a query. If any other parameter is given
+        as a list, only the first text of the list is used.
         """
         value = self._values.get(name)
         if value is None:

@@ -55,7 +55,8 @@ class ToolDispatcher:
     async def answer(self, caller: Caller, body: object, form: str | None, max_tokens: int | None) -> object:
         """Executes the calls in a body. Returns one result for a single call, and a list of results for a list.
 
-        `form` is the form of the results; None: that of each call. `max_tokens` limits each answer; None: the default.
+        `form` is the form of the results; None: each result has the form of its call. `max_tokens` limits each answer;
+        None: the default.
 
         Raises:
             CoatcheckError: `invalid_request` if the body contains no call, or for an unknown form. A call that fails

@@ -1,10 +1,10 @@
 """Executes the argument `pattern` of `read_artifact`: shows the matching lines, and if there are none, tries variants.
 
-A regular expression is searched together with its own text. A pattern that is not a regular expression is searched as
-plain text. If nothing matches, the search is repeated with the variants that a model would try next: without regard to
-case, then in the syntax of grep and JavaScript, and then in decoded lines. In decoded lines, fields, colour codes and
-overwritten text are left out, and escapes are replaced by the characters that they stand for. The answer says which
-variant matched.
+One search looks for the matches of a regular expression and for its own text. A pattern that is not a regular
+expression is searched for as plain text. If nothing matches, the search is repeated with the variants that a model
+would try next: without regard to case, then in the syntax of grep and JavaScript, and then in decoded lines. In decoded
+lines, fields, colour codes and overwritten text are left out, and escapes are replaced by the characters that they
+stand for. The answer says which variant matched.
 """
 
 from typing import Final

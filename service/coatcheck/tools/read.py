@@ -127,7 +127,11 @@ class ReadArtifact:
     async def _open_view(
         self, caller: Caller, number: int, arguments: ReadArguments
     ) -> tuple[ReadArguments, ViewReading]:
-        """Returns the request and the view that it reads: the payload for a path or with `raw`, otherwise the text."""
+        """Returns the request, and the view that it reads.
+
+        A path applies to the view that `ReadJson.open` opens. Any other request reads the raw view if `raw` is true,
+        otherwise the text view.
+        """
         notes = list(arguments.notes)
         if arguments.path is not None:
             if arguments.section is not None:

@@ -76,9 +76,9 @@ class Named(Struct, frozen=True):
 
 
 def text(value: object, *, joint: str = "|") -> str | None:
-    """Returns a text, a number as text, or the first 50 texts of a list, joined by `joint`; None if the text is blank.
+    """Returns a text, a number as text, or the first 50 texts of a list, joined by `joint`; otherwise None.
 
-    Each half of a surrogate pair becomes U+FFFD.
+    A blank text also gives None. Each half of a surrogate pair becomes U+FFFD.
     """
     if isinstance(value, list | tuple):
         return text(joint.join(texts(cast("object", value))[:50]))

@@ -5,8 +5,8 @@ cannot be set, and keeps running while the machine sleeps. If the two have drift
 set the authoritative clock, and this process stops deleting by time. It also pauses the job `deletions` of the
 schedule, so that every other process stops too, including processes that start after the jump. Deletions resume when
 the two clocks agree again, or when an administrator resumes the job and thereby confirms the time. A process that was
-suspended for weeks sees no jump, because both clocks kept running. Reads still treat artifacts as expired by the
-authoritative clock in the meantime: reading deletes nothing.
+suspended for weeks sees no jump, because both clocks kept running. While deletions are paused, reads still treat
+artifacts as expired by the authoritative clock, because reading deletes nothing.
 
 This process also stops deleting while the catalogue is known to be damaged, because a damaged catalogue may call a live
 artifact dead.

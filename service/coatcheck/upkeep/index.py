@@ -71,7 +71,7 @@ _SEGMENTS_PER_ROUND = 4
 _WITHOUT_TEXT = frozenset({Code.INTEGRITY, Code.ARTIFACT_NOT_FOUND})
 """Error codes after which an artifact is indexed without its text: the payload is damaged, or was deleted meanwhile."""
 _OUTDATED_SHARE = 4
-"""A segment is rewritten once one in this many of its documents is out of date."""
+"""A segment is rewritten once at least one in this many of its documents is out of date."""
 
 
 class _BatchResult(NamedTuple):

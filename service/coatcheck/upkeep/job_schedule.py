@@ -81,7 +81,7 @@ class JobSchedule:
         return frozenset(due_jobs)
 
     async def runs(self, name: str) -> bool:
-        """Returns whether a job that decides itself when to run is not paused.
+        """Returns whether a job is not paused. Ask this for a job that decides itself when it is due.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
@@ -91,7 +91,9 @@ class JobSchedule:
         return state is None or not state.paused
 
     async def deletions(self) -> JobState:
-        """Returns the state of `deletions`, which stands for all that deletes by time; it is a few seconds old at most.
+        """Returns the state of `deletions`, the job that stands for everything that deletes by time.
+
+        The state is a few seconds old at most.
 
         Raises:
             CoatcheckError: `storage_unavailable`.

@@ -72,7 +72,7 @@ class MaintenanceRound(Struct, frozen=True):
     removed: int = 0
     """Dead blobs whose bytes and rows were deleted."""
     purged: int = 0
-    """Tombstones, idempotency keys, accounts and audit lines that were deleted."""
+    """Tombstones, idempotency keys, accounts, events and audit lines that were deleted."""
 
 
 class MaintenanceJobResult(Struct, frozen=True):
@@ -205,7 +205,7 @@ class Maintenance:
         return until if self.leader is None else until - REPLICA_READ_DELAY
 
     async def purge(self) -> MaintenanceJobResult:
-        """Deletes tombstones, idempotency keys, accounts and audit lines that are older than their limits.
+        """Deletes tombstones, idempotency keys, accounts and audit lines that are too old, and excess events.
 
         Raises:
             CoatcheckError: `storage_unavailable`, `deletions_paused`.
@@ -262,7 +262,8 @@ class Maintenance:
         now = self.clock.deletion_time()
         before = now - self.grace
         if self.retention is not None:
-            # Before any blob is removed: while a removal can be undone, the bytes of its artifacts must exist.
+            # The records of old removals are deleted before any blob is removed: as long as a removal can be undone,
+            # the bytes of its artifacts must exist.
             forget = ForgetRemoved(before=before, now=now, limit=BATCH)
             retention = self.retention
             if (await _drain(lambda: retention.commit(forget))).items:

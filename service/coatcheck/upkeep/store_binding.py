@@ -11,7 +11,7 @@ of replicas may start at the same time, and a replica may crash between any two 
 blob's row.
 
 `write_once` keeps other values that all replicas share in the same way, such as the key that seals positions.
-`NoteAccounts` writes the token counts and events of sessions, those of about a second together.
+`NoteAccounts` writes the token counts and events of sessions, which were collected for about a second.
 """
 
 import asyncio
@@ -126,7 +126,10 @@ class StoreBinding:
         return await write_once(self._upkeep, self._clock, _DATABASE, self._new())
 
     async def _bind(self, placement: Placement, place: str, bound: str | None) -> bool:
-        """Binds the database to a location if it has no binding yet; returns whether it is bound to no other."""
+        """Binds the database to a location if it has no binding yet; returns False if it is bound to another location.
+
+        With `looking`, nothing is written, and a database without a binding counts as bound to this location.
+        """
         if bound is not None or self._looking:
             return bound in {place, None}
         return await write_once(self._upkeep, self._clock, _lease(placement), place) == place
@@ -134,8 +137,8 @@ class StoreBinding:
     async def _check_unmarked(self, place: BlobLocation, database: str | None, bound: str | None) -> None:
         """Checks that a location without a mark may get this database's mark.
 
-        It may if the database knows one of its blobs, so that it is a copy of the database's location. It also may if
-        it is empty and the database is not bound to another location.
+        The location may get the mark if the database knows one of the location's blobs, because then the location is a
+        copy of the database's own. It may also get the mark if it is empty and the database is bound to no location.
 
         Raises:
             CoatcheckError: `invalid_request` if the location may not get the mark; `storage_unavailable`.

@@ -61,7 +61,7 @@ def trailing(form: Format, messages: list[Raw]) -> list[Raw]:
 
 
 def _turn_before(messages: list[Raw], end: int) -> int | None:
-    """Returns the index where the model's last turn before `end` begins; None unless only results follow that turn."""
+    """Returns the index where the model's last turn before `end` begins; None if anything but results follows it."""
     at = end
     while at > 0 and not is_models(messages[at - 1]):
         at -= 1

@@ -171,7 +171,7 @@ class ServingWorkers:
                 process.terminate()
 
     def _leave_metrics(self, pid: int, folder: str) -> None:
-        """Marks the metrics of a worker as those of an ended process, of which only the counters are kept."""
+        """Marks a worker's metrics as the metrics of an ended process; of these, only the counters are kept."""
         with contextlib.suppress(FileNotFoundError):
             (Path(folder) / f"{pid}.json").rename(Path(folder) / f"{pid}.ended")
 

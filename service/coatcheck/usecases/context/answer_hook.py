@@ -2,7 +2,7 @@
 
 A hook never loses any of the host's output: a text that cannot be stored in time, or could not be read back at once,
 stays in the response. The only exception is a text that the service refuses because the text contains a secret: a
-notice replaces this text. A text that is certainly small enough for the response is not stored.
+notice replaces this text. A text is not stored if its size in bytes already shows that it is small enough to stay.
 """
 
 import asyncio

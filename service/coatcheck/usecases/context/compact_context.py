@@ -120,8 +120,8 @@ class Compact:
         """
         require_session(caller, ask.keep.session)
         decisions = await self._decide_changes(caller, body, ask)
-        # The decoded values take far more memory than the bytes, and the answer is written from the bytes and the
-        # edits.
+        # The decoded values are released here: they take far more memory than the bytes, and the answer is written
+        # from the bytes and the edits alone.
         body.value = None
         data = await in_pool(self.pool, _write_body, body, decisions)
         return CompactAnswer(
@@ -156,8 +156,8 @@ class Compact:
         # Encoded bytes inside outputs, such as pictures, are stored as payloads of their own, and are reported
         # together with the payloads of the plan.
         blobs: list[PlannedPayload] = []
-        # The planner returns a list of payloads whose cards it must know to go on, again and again, and at last the
-        # plan. It needs the cards because their size decides how much is saved, and so what else must be replaced.
+        # Each step of the planner returns a list of payloads whose cards it needs for its next step; the last step
+        # returns the plan. The size of the cards decides how much is saved, and therefore what else must be replaced.
         while isinstance(step := await in_pool(pool, planner.advance, _results(cards)), list):
             cards |= await self._store(caller, step, ask.keep, planner, blobs)
         # The plan may also replace payloads whose cards it did not need. They too are stored before the body is

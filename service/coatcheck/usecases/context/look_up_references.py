@@ -1,7 +1,7 @@
 """Look up the stored artifacts that a history refers to, and make the summaries of the history's web searches.
 
-Also looks up how long the answers of web searches may be, for the meters: the log of events records the limit of each
-search's request.
+Also looks up how long the answers of web searches were allowed to be, which the meters of the context need. The log of
+events records the limit that applied to each search.
 
 The summary of a search is made from the stored response and from the part of the response that the history shows. So
 the same history always gets the same summary, however long ago the search was made. Nothing is stored, and no error of
@@ -52,10 +52,10 @@ card, like any output."""
 _SUMMARY_CACHE_BYTES: Final = 4 * 1024 * 1024
 """Maximum bytes of cached summaries, which is about two thousand summaries."""
 _CAPPED_SEARCHES: Final = 32
-"""Maximum searches of a turn whose own limits are looked up, the latest ones; each look-up takes one query."""
+"""How many of a turn's latest searches have their own limits looked up; each look-up takes one query."""
 _EXAMINED_EVENTS: Final = 100
-"""Maximum events of a response, the latest ones, among which its search's event is looked for. Its other events are
-reads."""
+"""How many of the latest events of a stored response are read to find the event of its search. The other events of a
+response are reads."""
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 _Key = tuple[str, SearchText, bool, bool]
@@ -72,13 +72,13 @@ class LookUpReferences:
     tokenizer: Tokenizer
     pool: Executor
     events: ListEvents
-    """Lists the log of events, which records the limit of each search's request."""
+    """Lists the log of events, which records the limit that applied to each search."""
     redacting: RedactionPolicy
     rules: Callable[[], Rules] = lambda: NO_RULES
     max_total_tokens: int = SearchLimits().max_total_tokens
     """Maximum tokens of a search's answer if neither the request nor a policy sets a limit."""
     switches: Switches = field(default_factory=Switches)
-    """Switches of searches that hold where no policy sets them."""
+    """The switches of searches, each of which a policy may set otherwise."""
     _summaries: BoundedCache[_Key, str] = field(
         default_factory=lambda: BoundedCache("search_summaries", _SUMMARY_CACHE_BYTES), init=False
     )
@@ -95,12 +95,12 @@ class LookUpReferences:
         return KnownArtifacts(readable=readable, summaries=await _each(searches, summary))
 
     async def search_caps(self, caller: Caller, session: str | None, artifact_ids: list[str]) -> SearchCaps:
-        """Returns the limit of a search's answer in a session, and the limits that certain searches really had.
+        """Returns the usual limit of a search's answer in a session, and the limits that given searches really had.
 
         Args:
             caller: the caller.
             session: the session; None: no session.
-            artifact_ids: the stored responses of those searches, latest last.
+            artifact_ids: IDs of the stored responses of the given searches, latest last.
         """
         policy = self.rules().effective(caller.namespace, session=session, kind=SEARCH_RESPONSE)
 
@@ -187,7 +187,7 @@ def summarise_search(
     laid = lay_out(normalise(payload))
     if mask is not None:
         laid = laid_of(mask, laid)
-    # A history may show a shortened query. The stored response contains the whole query, if that is the same query.
+    # A history may show a shortened query. If the query in the stored response has this short form, it is used whole.
     stored_query = laid.response.query or ""
     query = stored_query if short(stored_query, QUERY_CHARS) == search.query else search.query
     budgeted = _rebuild_shown(laid, search, query, tokenizer)

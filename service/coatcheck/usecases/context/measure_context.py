@@ -1,7 +1,7 @@
 """Measure how full a model's context is, and examine a request body before it is measured or compacted.
 
-Examining a body recognises its format, and notes its faults and whatever is not known about it, such as the model's
-window. On request it also repairs the faults. No body is stored. `ShowSessionUsage` shows the token counts of a
+To examine a body is to recognise its format, to note its faults, and to note what is unknown, such as the model's
+window; on request, also to repair the faults. No body is stored. `ShowSessionUsage` shows the token counts of a
 session.
 """
 
@@ -179,7 +179,7 @@ class ShowSessionUsage:
     session_names: SessionNames
 
     async def __call__(self, caller: Caller, session: str) -> SessionUsage:
-        """Returns the account of a session; an empty account if nothing was counted, or the caller may not see it.
+        """Returns a session's account; an empty one if nothing was counted, or the caller may not see the session.
 
         Raises:
             CoatcheckError: `storage_full`, `storage_unavailable`.

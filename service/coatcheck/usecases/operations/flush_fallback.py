@@ -34,7 +34,7 @@ LAST_SECONDS = 5.0
 
 
 class _UncommittedFile(msgspec.Struct):
-    """A written file of which it is not known whether the catalogue has committed it."""
+    """A written file that the catalogue may or may not have committed, because the answer to the commit was lost."""
 
     entry: FallbackPayload
     """The payload in the buffer that the file belongs to; a newer payload under the same key must not use the file."""
@@ -182,7 +182,7 @@ class FlushFallback:
             answer = await self._commit(file.change)
         except CoatcheckError as error:
             if error.code is Code.STORAGE_UNAVAILABLE:
-                self._uncommitted_files = {entry.key: file}  # the commit may have succeeded; repeating it tells
+                self._uncommitted_files = {entry.key: file}  # the commit may have succeeded: a repeat shows it
             else:
                 await self._give_up(file.writer, file.change)
             raise

@@ -2,8 +2,8 @@
 
 The result is a report. On request, orphans are removed: bytes that no row refers to, and that are so old that no upload
 can still be writing them. Bytes that a row refers to are never changed or removed. Rows change only if the caller
-passes in a catalogue for repairs. A blob whose bytes are missing or corrupt is then marked as lost; posting its payload
-again repairs every artifact that shares the blob.
+requests repairs and passes in a catalogue for them. A blob whose bytes are missing or corrupt is then marked as lost;
+posting its payload again repairs every artifact that shares the blob.
 """
 
 import hashlib
@@ -109,7 +109,7 @@ class VerifyStore:
                 compared.
             apply: whether to remove orphans that are older than `orphan_age`, and to repair rows.
             orphan_age: age from which an unknown blob counts as an orphan.
-            progress: called after each blob, with the number 1 and the blob's bytes of content.
+            progress: called after each blob, with the number 1 and the blob's size in bytes before compression.
 
         Raises:
             CoatcheckError: `storage_unavailable` if the catalogue or a whole blob store does not answer.
@@ -197,7 +197,10 @@ class VerifyStore:
         return not await self.upkeep.find_known_blobs([(namespace, blob.id)])
 
     async def _mark(self, finding: Finding, repairs: RepairCatalog | None) -> Finding:
-        """Marks the blob of a finding as lost if that is wanted; returns the finding, which then says so."""
+        """Marks the blob of a finding as lost, and returns a finding that says so.
+
+        Returns the finding unchanged if no repair is wanted, the finding is no loss, or the catalogue changes nothing.
+        """
         if repairs is None or finding.what not in _LOSSES:
             return finding
         change = MarkBlobCorrupt(namespace=finding.namespace, blob_id=finding.blob_id, now=self.clock.now())

@@ -74,7 +74,8 @@ class Describe:
                 stored, if they are known, instead of the arguments.
 
         Raises:
-            CoatcheckError: `artifact_gone`, `artifact_not_found`, `integrity`.
+            CoatcheckError: `artifact_gone`, `artifact_not_found`, `integrity`, `storage_unavailable`; `invalid_request`
+                for a budget out of bounds.
         """
         entry = await self.find(
             caller,

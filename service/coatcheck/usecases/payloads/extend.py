@@ -47,8 +47,8 @@ class Extend:
         Args:
             caller: the caller.
             number: number of the artifact.
-            ttl: seconds from its creation until the artifact expires, reduced to the policy's `max_ttl`; None: it does
-                not expire by age.
+            ttl: seconds from the artifact's creation until it expires, reduced to the policy's `max_ttl`; None: the
+                artifact does not expire by age, unless the policy sets `max_ttl`.
             idle_ttl: seconds without a read after which the artifact expires, at least 60; None: no such expiry.
             pinned: whether the artifact's expiry is suspended.
             labels: the new labels, which replace the old ones.

@@ -215,7 +215,10 @@ class FindOrIngest:
             return {}
 
     async def _one(self, caller: Caller, payload: PlannedPayload, identity: bytes, request: "_Request") -> PayloadCard:
-        """Returns the artifact and card of one payload, which is stored if it was not found. Raises no refusal."""
+        """Returns the artifact and card of one payload, and stores the payload if it was not found.
+
+        Raises no CoatcheckError: the error is in the notices of the returned card.
+        """
         try:
             parted, source = await self._open_source(payload)
             declared = _make_declared(payload, parted, request.keep)
@@ -234,7 +237,8 @@ class FindOrIngest:
     async def _recall_card(self, step: "_Step", artifact: Artifact | None) -> PayloadCard | None:
         """Returns the card of a stored artifact; None if the payload must be ingested.
 
-        That is so if no artifact was found, or the found artifact has another payload, or its bytes cannot be read.
+        The payload must be ingested if no artifact was found, or if the found artifact has another payload, a corrupt
+        blob or no middle, or if its bytes cannot be read.
         """
         # Storing the payload again repairs a corrupt blob. A stored payload without its middle is not the payload that
         # stands in the history.
@@ -254,7 +258,8 @@ class FindOrIngest:
         """Returns the card of a stored artifact, described as this history declares it."""
         declared, data, budget = _own(a.declared, step.declared), step.source.data, step.budget
         mask = self._deps.redacting.mask_of(a)
-        engine = ENGINE if a.engine == UNDESCRIBED else a.engine  # rendering its card describes the artifact
+        # An artifact that is not described yet is described when its card is rendered, by this engine.
+        engine = ENGINE if a.engine == UNDESCRIBED else a.engine
         key = _Key(a.namespace, a.id, declared, engine, budget, masked=mask is not None, tools=step.request.tools)
         cached_card = self._cards.get(key)
         if cached_card is None:

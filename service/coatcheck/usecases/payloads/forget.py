@@ -94,9 +94,9 @@ class ForgetSession(_Deletion):
         """Deletes a session's artifacts in batches; returns how many were deleted, which is 0 for an unused session.
 
         Raises:
-            CoatcheckError: `held` if a hold covers the whole session, of which no stored artifact is then deleted.
-                Also `held` if holds cover some of its artifacts; all its other artifacts are then deleted.
-                `forbidden` for a session that the caller may not see.
+            CoatcheckError: `held` if a hold covers the whole session; then no stored artifact of the session is
+                deleted. Also `held` if holds cover some artifacts of the session; then all its other artifacts are
+                deleted. `forbidden` for a session that the caller may not see; `storage_unavailable`.
         """
         session = await self.session_names.real(caller, session)
         require_session(caller, session)

@@ -1,7 +1,7 @@
 """Take in a payload, keep it, and return what the model should read instead.
 
-`storing/ingestion.py` says what a crash leaves behind. Bytes that are encoded in a text (`store_blobs`) are stored by
-ingests of their own; those that were not stored stay in the text.
+`storing/ingestion.py` says what a crash leaves behind. `store_blobs` stores the bytes that are encoded in a text, such
+as pictures, each by an ingest of its own; bytes that could not be stored stay in the text.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Ingest:
     def __init__(
         self, deps: IngestDeps, card_text: CardText | None = None, open_content: OpenContent | None = None
     ) -> None:
-        """Without `card_text`, no text views are made and every card is cut from its payload."""
+        """Without `card_text`, no text views are made, and every card is rendered from the payload alone."""
         self._deps = deps
         health = BlobHealth(deps.catalog, deps.blobs, deps.clock)
         self._steps = IngestSteps(
@@ -61,28 +61,29 @@ class Ingest:
     ) -> Receipt:
         """Returns a payload's receipt, once the payload is durable or known not to be stored.
 
-        If storage does not take it, the receipt says so (`stored` is False, with the refusal as a warning), the card
-        is made all the same, and a payload of up to 4 MiB stored bytes waits in memory to be stored later. If too many
-        payloads are under way, the receipt says so too, but the payload does not wait in memory, and the card of one
-        over 512 KiB says nothing of its middle but sizes.
+        If storage does not take the payload, `stored` in the receipt is False, and a warning says why. The card is made
+        all the same, and a payload of up to 4 MiB stored bytes waits in memory to be stored later. If too many payloads
+        are being ingested, the receipt says so in the same way, but the payload does not wait in memory; if it has more
+        than 512 KiB, its card says nothing about its middle but sizes.
 
         Args:
             caller: who offers the payload; names the namespace.
-            source: the payload's identity bytes. What it raises is raised here, and nothing is stored.
-            request: what the caller requests and declares; with `complete_request`, as far as that is known before the
-                first byte.
-            complete_request: returns the whole request. It is called once, when the source has ended, because a form's
-                fields may follow its file.
-            sender: who sends the source while it is read; None: it is in memory.
+            source: the payload's identity bytes. An error that the source raises is raised here, and nothing is stored.
+            request: what the caller requests and declares; with `complete_request`, only the part that is known before
+                the first byte arrives.
+            complete_request: returns the whole request. It is called once, when the source has ended, because the
+                fields of a form may follow its file.
+            sender: who sends the payload while it is read; None: the payload is in memory already.
 
         Raises:
             CoatcheckError: `overloaded` if so many payloads are being ingested that there is no slot for a card either;
-                `truncated_body` if a slow sender lost its slot to others; `payload_too_large`,
-                `idempotency_key_reused`, `artifact_gone` (the key's artifact was deleted), `invalid_request` (an idle
-                TTL under a minute), `upload_fenced`.
+                `truncated_body` if a slow sender lost its slot to others; `payload_too_large`; `quota_exceeded`;
+                `namespace_deleting`; `secret_refused`; `forbidden` for a session that the caller may not see;
+                `compared_not_found`; `idempotency_key_reused`; `artifact_gone` if the key's artifact was deleted;
+                `invalid_request`, such as for an idle TTL under a minute; `upload_fenced`.
         """
         limiters = self._deps.limiters
-        # A small payload needs a slot only once it has arrived: a slow sender then holds nothing.
+        # A small payload needs a slot only once it has arrived, so that its slow sender holds no slot.
         opening = await _Opening.read(source)
         # A limiter shares its slots among holders, so that one caller with many uploads does not shut out the rest.
         holder = _holder(caller, request.declared)
@@ -110,13 +111,13 @@ class Ingest:
             caller: who offered the payload.
             source: the same payload again.
             request: the request of that ingest.
-            receipt: its receipt.
+            receipt: the receipt of that ingest.
             room: maximum tokens of the card, at least 64.
 
         Raises:
             CoatcheckError: as the ingest itself.
         """
-        # Without the idempotency key, which would be refused as reused with other parameters.
+        # The idempotency key is left out: it would be refused as reused with other parameters.
         shorter = replace(request, key=None, inline_tokens=0, card_tokens=min(room, MAX_BUDGET), standalone=True)
         opening = await _Opening.read(source)
         with await self._deps.limiters.payloads.acquire(_holder(caller, request.declared)):
@@ -124,7 +125,7 @@ class Ingest:
         # The account counted the first card, which nobody will read.
         if receipt.stored and receipt.created:
             self._deps.ledger.gave(caller.namespace, request.declared.session, again.tokens - receipt.tokens)
-        # Storage came back, or went away, between the two ingests: the card must say what is true now.
+        # If storage came back or failed between the two ingests, only the new receipt says what is true now.
         if again.stored != receipt.stored:
             return replace(again, created=receipt.created or again.created)
         return replace(receipt, inline=again.inline, text=again.text, tokens=again.tokens, card=again.card)
@@ -140,8 +141,8 @@ class Ingest:
         """Stores a payload, or only makes its card if `busy` says why nothing is stored. The caller holds a slot."""
         deps, declared = self._deps, request.declared
         redacted = RedactedIngest(deps.redacting, caller.namespace, declared, deps.pool)
-        # If both ends are to be kept, the limit of the declared kind already cuts the stream. Otherwise only the limit
-        # of all kinds does, and the commit refuses a payload that is too large for its kind.
+        # If both ends are to be kept, the limit of the declared kind already cuts the stream. Otherwise the stream may
+        # have as many bytes as any kind allows, and the commit refuses a payload that is too large for its kind.
         limit = self.limit(caller, declared if request.keep_ends else None)
         oversize = OversizeGuard(limit, keep_ends=request.keep_ends)
         encoder = PayloadEncoder(deps.tokenizer, stores=busy is None, media_type=declared.media_type)
@@ -150,9 +151,10 @@ class Ingest:
             return await ingestion.run(opening.pieces(), complete_request)
 
     def limit(self, caller: Caller, declared: DeclaredMetadata | None = None) -> int:
-        """Returns the maximum bytes of a payload from this caller, of whatever kind.
+        """Returns the maximum bytes of a payload of any kind from this caller.
 
-        With `declared`: the maximum by the policies that apply to it, unless it turns out to be of another kind.
+        With `declared`, returns the maximum by the policies for this metadata. If the payload turns out to be of
+        another kind than declared, other policies may apply.
         """
         rules, limits = self._deps.rules(), [self._deps.payload_limit]
         if (ceiling := rules.ceiling(caller.namespace)) is not None:
@@ -165,26 +167,26 @@ class Ingest:
 
     def _count(self, receipt: Receipt) -> None:
         outcome = "unstored" if not receipt.stored else "stored" if receipt.created else "repeated"
-        # Only cards count here: an inline payload saves no tokens.
+        # The tokens of an inline payload are not counted, because it saves no tokens.
         card, shown_tokens = receipt.card, None if receipt.inline or not receipt.text else receipt.tokens
         self._deps.meter.record_ingest(card.kind, outcome, card.size, card.tokens.count, shown_tokens)
 
 
 class _Opening:
-    """A payload of which enough was read to know whether it is small.
+    """A payload, read so far that it is known whether the payload is small.
 
-    A small one needs no slot until it has arrived, so that a slow sender holds nothing that others wait for.
+    A small payload needs no slot until it has arrived, so that its slow sender holds nothing that others wait for.
     """
 
     def __init__(self, source: AsyncIterator[bytes], first: list[bytes], *, is_whole: bool) -> None:
         self._source = source
         self._first = first
         self.is_whole = is_whole
-        """Whether it has arrived completely."""
+        """Whether the payload has arrived completely."""
 
     @classmethod
     async def read(cls, source: AsyncIterator[bytes]) -> Self:
-        """Reads a payload up to SMALL bytes, or to its end."""
+        """Reads a payload to its end, or until at least SMALL bytes were read."""
         first: list[bytes] = []
         size = 0
         async for piece in source:
@@ -195,7 +197,7 @@ class _Opening:
         return cls(source, first, is_whole=True)
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yields the payload from its beginning; once."""
+        """Yields the payload from its beginning. Can be used only once, because the pieces are not kept."""
         for piece in self._first:
             yield piece
         self._first.clear()
@@ -205,18 +207,18 @@ class _Opening:
 
 
 def _holder(caller: Caller, declared: DeclaredMetadata) -> str | None:
-    """Returns for whom a slot is held: the caller's key, else its address, else the session."""
+    """Returns the name of a slot's holder: the caller's key, or else its address, or else the session."""
     return caller.key_id or caller.address or declared.session
 
 
 Store = Callable[[bytes, str | None], Awaitable[Receipt]]
-"""Stores bytes, given with their media type if it is known."""
+"""Stores bytes with their media type, which is None if it is not known."""
 
 
 async def store_blobs(store: Store, text: bytes) -> bytes:
-    """Stores the large encoded bytes of a text, and returns the text with their names in place of them.
+    """Stores the large encoded bytes in a text, and returns the text with names in place of these bytes.
 
-    If none were stored, returns the same object.
+    If nothing was stored, returns `text` itself.
 
     Raises:
         CoatcheckError: whatever `store` raises.
@@ -225,5 +227,5 @@ async def store_blobs(store: Store, text: bytes) -> bytes:
     for blob in await asyncio.to_thread(identify_blobs, text):
         receipt = await store(await asyncio.to_thread(blob.decode, text), blob.media_type)
         ids.append((blob, receipt.id if receipt.stored else None))
-    # A name in the text is a promise that the bytes can be read, so bytes that were not stored stay in it.
+    # A name in the text is a promise that the bytes can be read, so bytes that were not stored stay in the text.
     return with_ids(text, ids) if any(artifact_id for _, artifact_id in ids) else text

@@ -54,8 +54,8 @@ from coatcheck_client.contract.inert import MARK, one_line
 MIN_TOKENS = 128
 """Minimum token budget of a call: one passage needs this many tokens."""
 _MEMORY_BYTES = 4 * BLOCK_BYTES
-"""Maximum bytes of content that stay in memory during a search. The regions that are shown of larger content are read a
-second time."""
+"""Maximum bytes of content that stay in memory during a search. If the content is larger, the regions that the answer
+shows are read a second time."""
 _PAUSED_SCANS = 8
 """Maximum number of interrupted scanners that are kept; each takes at most 2 MB."""
 _CONCURRENT_READS = 8
@@ -65,9 +65,10 @@ _RESPONSE_GRAIN_BYTES = 640
 says little there, because the whole response was found by such a query."""
 _ANSWERING_SHARE = 0.25
 """Share of the query's weight that the best region must reach; otherwise a concise answer shows no passage. Measured:
-97 % of 669 questions reach this share in a text that answers them, and a third of them in another text of the kind."""
+97 % of 669 questions reach this share in a text that answers them, and a third of the 669 also reach it in a text of
+the same kind that does not answer them."""
 _NAMED_TERMS = 6
-"""Maximum terms that a sentence names; it gives only the number of the others. Chosen, not measured."""
+"""Maximum terms that a sentence names; of the other terms it gives only the number. Chosen, not measured."""
 _TERM_CHARS = 32
 """Maximum characters of a term that a sentence shows; longer terms are cut."""
 
@@ -164,7 +165,7 @@ class FindPassages(Reader):
         return await self.prepare_answer(reading, answer, max_tokens)
 
     async def _scan(self, part: "_Part", query: str, choice: "_Choice") -> tuple[PassageScanner, PassageText | None]:
-        """Scans the content until its end or the deadline, and reads the next block while it scans the last one.
+        """Scans the content until its end, the deadline, or until the scanner is full; reads ahead by one block.
 
         Returns the scanner, and also the text of the answer if all regions that the text needs are in memory; otherwise
         None.
@@ -198,7 +199,7 @@ _Question = tuple[str, int, int, str]
 
 
 class _Part:
-    """The view or section that is searched, with offsets from its own beginning. Keeps the blocks of a small one."""
+    """The view or section that is searched, with offsets from its beginning. The blocks of a small part are kept."""
 
     def __init__(self, reading: ViewReading) -> None:
         self.reading = reading
@@ -230,7 +231,7 @@ class _Part:
         return None if data is None else self._after(begin, extent, data)
 
     def _begin(self, extent: Extent) -> Position:
-        """Returns the position at which the frame begins that contains the beginning of a range."""
+        """Returns the position where the frame begins in which a range begins."""
         # The index knows lines and characters only at the beginning of a frame, so they are counted from there.
         index = self.reading.content.index
         frame = (self._start + extent.start) // index.frame_size

@@ -58,8 +58,8 @@ _PATTERN_CHARS = 200
 """Maximum characters of a pattern that a sentence repeats."""
 
 _SURROUNDING_BYTES = 1024 * 1024
-"""Bytes that are read additionally before and after the shown part of a line, to find where encoded bytes that reach
-into it begin and end."""
+"""Bytes that are read additionally before and after the shown part of a line. Encoded bytes may reach into this part,
+and an answer must know where they begin and end."""
 _FOLDS = re.compile(r"\(\?[a-zA-Z]*i[a-zA-Z]*(?:-[a-zA-Z]+)?[:)]")
 """Matches a group of a pattern that sets the flag to ignore case."""
 _ESCAPE = re.compile(r"\\[pP]\{[^}]*\}|\\x\{[^}]*\}|\\.|\[\[:\^?[a-z]+:\]\]|\(\?P?<\w+>|\(\?[a-zA-Z-]+")
@@ -91,7 +91,7 @@ class PatternSearchRequest(SearchQuery, frozen=True, kw_only=True):
     """The line where the search begins, counted from 1 in the view. Hits are counted from that line on. If the line is
     before the section, the search begins with the first line of the section."""
     from_byte: int = 0
-    """Bytes of line `from_line` to skip; if the line is not longer, the search begins on the next line."""
+    """Bytes of line `from_line` to skip. If the line has no byte after them, the search begins on the next line."""
     plain: bool = False
     """Whether to search lines with their escapes decoded, as `plain_lines` does, instead of the lines as written."""
 
@@ -140,8 +140,8 @@ class SearchAnswer(Struct, frozen=True, kw_only=True):
     shown: int
     """Number of hits in `text`."""
     total: int | None
-    """Number of hits in the view or section; a line of over 2,000 bytes may have several. None: it was not scanned to
-    the end."""
+    """Number of hits in the view or section; a line of over 2,000 bytes may have several. None: the view or section was
+    not scanned to the end."""
     at_least: int
     """Number of hits that were found so far."""
     tokens: int
@@ -285,7 +285,7 @@ def _read_lines(fields: LineFields | None, data: bytes, *, begins: bool) -> byte
 async def _begin(reading: ViewReading, ask: PatternSearchRequest) -> ScanPosition:
     """Returns the position where the search begins: at the beginning of a line, or inside a line."""
     content, extent = reading.content, reading.extent
-    # A line before the view or section stands for its beginning; `from_byte` then does not count.
+    # If the line is before the view or section, the search begins where that begins, and `from_byte` does not count.
     if ask.from_line <= reading.lines.first and (ask.from_line < reading.lines.first or not ask.from_byte):
         first = await at_byte(content, extent.start)
         return ScanPosition(0, first.byte, first.newlines, first.byte)
@@ -298,7 +298,8 @@ async def _begin(reading: ViewReading, ask: PatternSearchRequest) -> ScanPositio
     inside = await at_byte(content, min(line.byte + ask.from_byte, content.size))
     if inside.newlines == line.newlines:
         return ScanPosition(0, inside.byte, line.newlines, line.byte)
-    # The line has at most `from_byte` bytes, as after its last match: the search continues with the next line.
+    # The line has at most `from_byte` bytes, for instance if its last match was at its end. The search continues with
+    # the next line.
     following = await place_of(content, span("line", ask.from_line + 1, None))
     end = following.byte if following else content.size
     return ScanPosition(0, end, line.newlines + 1, end)
@@ -411,7 +412,7 @@ def _nothing(reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan)
 
 
 def _hint(ask: PatternSearchRequest, scan: PatternScan) -> str:
-    """Returns advice on another pattern; if a line was searched in pieces, also the longest match found in it."""
+    """Returns advice on another pattern. If a line was searched in pieces, also says how long a match in it can be."""
     # If the pattern has no letters, ignoring case would change nothing.
     has_letters = any(c.isalpha() for c in (ask.pattern if ask.literal else _ESCAPE.sub("", ask.pattern)))
     ignores_case = ask.ignore_case or (not ask.literal and _FOLDS.search(ask.pattern) is not None)

@@ -1,8 +1,8 @@
 """List the parts of an artifact and where they begin: headings, symbols, files or keys. So a caller can read one part.
 
-The entries are the sections of the text view. If the text view has no sections, the artifact's kind decides which
-entries are looked for, in one pass over the lines that is bounded in time and size. Nothing is stored except the record
-of the read, and a text view that had to be made.
+The entries are the sections of the text view. If the text view has no sections, or has other parts besides, the
+artifact's kind decides which entries are looked for, in one pass over the lines that is bounded in time and size.
+Nothing is stored except the record of the read, and a text view that had to be made.
 """
 
 from typing import Final
@@ -34,7 +34,8 @@ SCAN_BYTES: Final = 64 * 1024 * 1024
 _LINE_BYTES: Final = 64 * 1024
 """Length in bytes beyond which a line without an end is passed to the scanner in pieces."""
 _HEAD_BYTES: Final = 256 * 1024
-"""Bytes at the beginning that decide which scanner is used, or of which a structure is read."""
+"""How many bytes are read from the beginning to choose a scanner, or to list the parts of a document that is too large
+to be read whole. As many are read from each end of a log to find its time span."""
 
 
 class Ways(Struct, frozen=True, kw_only=True):
@@ -163,7 +164,7 @@ class Outline(Reader):
         Returns the view and the entry. If the entry has lines, the returned view is narrowed to these lines.
 
         Raises:
-            CoatcheckError: `section_not_found`, with the names of entries that may be meant; `integrity`.
+            CoatcheckError: `section_not_found`, with the names of entries that the caller perhaps meant; `integrity`.
         """
         outline_entries, _ = await self._entries(reading)
         number = choose_entry(outline_entries.entries, name, reading.artifact.id)
@@ -205,7 +206,7 @@ class Outline(Reader):
         return outline_entries, size if whole_bytes is None else len(head)
 
     async def _scan(self, reading: ViewReading, scanner: OutlineScanner) -> tuple[OutlineEntries, int]:
-        """Feeds the lines to the scanner until the end, the deadline or `SCAN_BYTES`.
+        """Feeds the lines to the scanner until the end, the deadline or `SCAN_BYTES`, or until the scanner is full.
 
         Returns the entries, and how many bytes were searched.
         """

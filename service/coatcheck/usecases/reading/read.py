@@ -97,9 +97,10 @@ class ViewTotal(Struct, frozen=True):
 
 
 class ReadNext(Struct, frozen=True):
-    """Where the answer's text ends and the next begins: by cursor, or by an offset in `unit`.
+    """The position where the answer's text ends and the next read begins, as a cursor and as an offset in `unit`.
 
-    `unit` is `byte` if the position is inside a line or character, which no other offset can express.
+    `unit` is the unit of the request. If a read by lines ended inside a line, `unit` is `byte`, because an offset in
+    lines cannot express that position.
     """
 
     cursor: str
@@ -112,8 +113,8 @@ class ReadNext(Struct, frozen=True):
 class ReadAnswer(Struct, frozen=True, kw_only=True):
     """A part of an artifact, as text.
 
-    Lines of the text view look as they did on a terminal: without escape sequences; a line that was overwritten with
-    carriage returns shows only its last state, after a note of how many bytes that replaced.
+    Lines of the text view look as they did on a terminal: they have no escape sequences, and a line that was
+    overwritten with carriage returns shows only its last state, after a note that says how many bytes were overwritten.
     """
 
     id: str
@@ -129,7 +130,8 @@ class ReadAnswer(Struct, frozen=True, kw_only=True):
     tokens: int
     """Tokens of `text`."""
     complete: bool
-    """Whether the text reaches the limit of the page, or the end of the view or section; False: the budget cut it."""
+    """Whether the text reaches the limit of the page, or the end of the view or section; False: the budget, or the
+    maximum of characters of an answer, cut it."""
     cut: Stop
     """The reason why the text ends at this place."""
     next: ReadNext | None

@@ -52,7 +52,7 @@ from coatcheck_client.contract.inert import MARK
 MAX_LIMIT = 1_000
 """Maximum values of an answer; usually the token budget allows fewer."""
 MAX_FIELDS = 20
-"""Maximum members that `fields` may name, to which objects are reduced. Chosen, not measured."""
+"""Maximum members that `fields` may name; objects are reduced to these members. Chosen, not measured."""
 _LOCATION_CHARS = 2_000
 """Maximum characters of a value's normalized path in the answer."""
 _TITLE_TOKENS = 100
@@ -76,7 +76,8 @@ class JsonValue(Struct, frozen=True, kw_only=True):
     kind: Kind
     """What the value is: object, array, string, number, boolean or null."""
     bytes: Extent | None
-    """Where the value is written in the raw payload, for `read?unit=byte`; None: that is not known."""
+    """Where the value is written, in bytes of the view that `ReadJson.open` opens, for `read?unit=byte`; None: that is
+    not known."""
     complete: bool
     """Whether the whole value is shown, and is valid JSON."""
     value: msgspec.Raw | UnsetType = UNSET
@@ -98,7 +99,7 @@ class JsonAnswer(Struct, frozen=True, kw_only=True):
     total_exact: bool
     """False: only a part of the document was searched, so there may be more values than `total`."""
     complete: bool
-    """Whether every value from the cursor, or from the beginning, to the end is shown."""
+    """Whether every value is shown from the cursor, or without a cursor from the beginning, to the document's end."""
     stopped: Stop
     """The reason why the text ends at this place."""
     next: str | None
@@ -140,7 +141,8 @@ class ReadJson(Reader):
 
         Raises:
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `invalid_path`, `invalid_cursor`,
-                `invalid_request`, `not_json`, `json_too_large`, `integrity`.
+                `invalid_request`, `not_json`, `json_too_large`, `integrity`; the errors of storage if a text view that
+                was made for this call cannot be stored.
         """
         request = await self._parse_request(number, path, limit, max_tokens, cursor, fields)
         reading = await self.open(caller, number)
@@ -218,7 +220,7 @@ class ReadJson(Reader):
         return _answer(target, page, rendered, _values(page, rendered, request.fields) if values else [])
 
     def _walk(self, ask: PageRequest, max_tokens: int, *, first: bool) -> Walk[tuple[ValuePage, RenderedValues | None]]:
-        """Returns the found values, and their text; None instead of the text if there is a single value, or none.
+        """Returns the found values, and their text; None instead of the text if there is one value only, or no value.
 
         The text is rendered in the same scan, which saves a change of threads.
         """

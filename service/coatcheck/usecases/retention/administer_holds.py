@@ -1,4 +1,4 @@
-"""Place, list and release holds. A hold forbids the deletion of the artifacts that it covers, whoever asks for it.
+"""Place, list and release holds. A hold forbids that anybody deletes the artifacts that the hold covers.
 
 Held artifacts can be read and expire as before. A held artifact that has expired is reported as gone, like any other,
 but its row and bytes stay. An administrator may extend it, and posting the same payload again finds the artifact
@@ -131,7 +131,7 @@ class Holds:
         return holds[0]
 
     async def covering(self, artifacts: Sequence[Artifact]) -> Sequence[tuple[Hold, ...] | None]:
-        """Returns for each artifact the holds that cover it, by ID, at most MAX_NAMED_HOLDS holds each.
+        """Returns for each artifact the holds that cover it, in the order of their IDs, at most MAX_NAMED_HOLDS each.
 
         All artifacts must be in one namespace. The result is None for each artifact while storage does not answer,
         because artifacts in the fallback buffer can be shown without storage.
@@ -172,7 +172,7 @@ class Holds:
         only = resolve_listed(caller, namespace)
         if after is not None and not is_hold_id(after):
             raise not_a_cursor()
-        # One hold more than the page has is read, which shows whether another page follows.
+        # One hold more than fits on the page is read, which shows whether another page follows.
         holds = await self.decisions.holds(only, after=after or "", limit=limit + 1)
         return HoldsPage(holds[:limit], holds[limit - 1].id if len(holds) > limit else None)
 

@@ -100,9 +100,9 @@ class PlanRetention:
         return Criteria(job=job, moment=moment, namespace=scope.namespace, read_until=read_until, read_until_seq=seq)
 
     async def _cut(self, scope: JobScope, moment: datetime) -> tuple[datetime, int]:
-        """Returns the time of the last read, and the row, up to which an eviction must remove artifacts.
+        """Returns the last read of the last artifact that an eviction must remove, and the artifact's row number.
 
-        The artifacts that were read later fit within the limits of the scope.
+        An eviction removes this artifact and all artifacts that were read earlier; the rest fits the scope's limits.
         """
         namespace = scope.namespace or ""
         live = await self._live_of(namespace)

@@ -34,8 +34,8 @@ _LEASE: Final = timedelta(seconds=60)
 _MAINTENANCE_LEASE: Final = timedelta(hours=2)
 """Lease of a run of a maintenance job, which has no parts that renew it. After it ends, any process may take over."""
 _RESUMED_RUNS: Final = 200
-"""Maximum interrupted runs that a process resumes when it starts. Other runs are resumed when their leases have
-ended."""
+"""Maximum interrupted runs that a process resumes at its start if it uses the store alone. All other runs are resumed
+when their leases have ended."""
 WAIT_SECONDS: Final = 30.0
 """Maximum seconds that a call waits for the end of a run."""
 
@@ -71,7 +71,7 @@ class RunRetention:
     """Tasks of the runs that this process carries out, by the run's ID."""
 
     async def apply(self, caller: Caller, digest: str, *, confirm: bool, wait: float = 0.0) -> RetentionRun:
-        """Begins a run that applies a plan, or finds the run that already does so; returns the run.
+        """Begins a run that applies a plan, or finds the run that already applies this plan; returns the run.
 
         Args:
             caller: the caller.
@@ -81,8 +81,7 @@ class RunRetention:
 
         Raises:
             CoatcheckError: `plan_changed` if the plan no longer exists, if the caller may not apply it, or if too few
-            of
-                its artifacts are left; `confirmation_needed` if the plan would remove a large part of the store;
+                of its artifacts are left; `confirmation_needed` if the plan would remove a large part of the store;
                 `deletions_paused`; `storage_unavailable`.
         """
         now = self.clock.deletion_time()
@@ -99,7 +98,7 @@ class RunRetention:
             check_share(plan, (await self.plan.live(plan.scope)).bytes, confirm=confirm)
         new = begin_run(f"run_{self.new_id()}", plan.job.value, plan.scope, By.of(caller), now)
         run = replace(new, plan=digest, planned=plan.artifacts)
-        # A maintenance job renews its lease at no point, so the lease must be long enough for the whole job.
+        # A maintenance job never renews its lease, so the lease must be long enough for the whole job.
         lease = now + (_LEASE if plan.job in REMOVING else _MAINTENANCE_LEASE)
         current_run = await self.retention.commit(
             BeginRun(run=run, plan_id=plan_record.id, worker=self.me, lease_until=lease)
@@ -115,11 +114,11 @@ class RunRetention:
         Raises:
             CoatcheckError: `storage_unavailable`.
         """
-        # A run also deletes by time, so no run is resumed while the clock may be wrong.
+        # A run deletes what has expired by the clock, so no run is resumed while the clock may be wrong.
         if self.clock.pause_reason is not None:
             return 0
         if self.alone:
-            # No other process can be carrying out these runs: the one that did has ended, even if its leases have not.
+            # No other process can be carrying out these runs: the process that did has ended, even if a lease has not.
             interrupted_runs = await self.retention.list_runs(limit=_RESUMED_RUNS, outcome=RunOutcome.RUNNING)
             self.alone = False
             return sum([self._take_up(run) for run in interrupted_runs])

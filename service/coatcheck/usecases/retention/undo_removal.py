@@ -80,9 +80,9 @@ class UndoRemoval:
 
         Args:
             caller: the caller.
-            namespace: the namespace of the artifacts; None: the one that the caller administers.
-            numbers: the numbers of the artifacts, 1 to LIMIT.
-            ttl: seconds from now until an artifact expires again that had expired; None: such an artifact is not
+            namespace: the namespace of the artifacts; None: the namespace that the caller administers.
+            numbers: the numbers of the artifacts, at least one and at most LIMIT.
+            ttl: the new life, in seconds from now, of artifacts that had expired; None: such artifacts are not
                 restored. Artifacts that had not expired keep their expiry.
 
         Raises:
@@ -109,7 +109,7 @@ class UndoRemoval:
             CoatcheckError: `run_not_found`; otherwise as in `artifacts`.
         """
         await find_run(self.retention, caller, run_id)
-        # One removal more than is restored by this call is read, which shows whether more artifacts follow.
+        # One removal more than this call restores is read, which shows whether more artifacts follow.
         removals = await self.retention.list_removals(run_id, self._since(), after=after, limit=LIMIT + 1)
         page = removals[:LIMIT]
         result = await self._all("", [(removed.number, removed) for removed in page], ttl, By.of(caller))

@@ -93,14 +93,14 @@ class AdministerKeys:
             scopes: the operations that the key allows.
             session_prefix: the prefix of the names of the sessions that the key may see; None: every session.
             life: time after which the key is refused; None: it never expires.
-            rates: how many requests and bytes a minute the key allows, if the settings' limits do not apply.
+            rates: the key's own limits of requests and bytes a minute; where it has none, those of the settings apply.
 
         Raises:
             CoatcheckError: `invalid_request` for properties that no key can have; `forbidden` for a namespace that the
                 caller does not administer.
         """
         space = resolve_administered(caller, namespace)
-        # Everything is checked before the secret is drawn, so that nothing of a refused key ever exists.
+        # Everything is checked before the secret is generated, so that a refused key never has a secret.
         terms = tuple(sorted(set(scopes)))
         check_terms(namespace=space, name=name, scopes=terms, session_prefix=session_prefix)
         check_rates(rates.requests, rates.bytes)

@@ -132,7 +132,7 @@ class Authenticate:
         now = self._clock.now()
         is_open = not self._required and not self._is_private
         if is_open and (self._checked_at is None or abs(now - self._checked_at) >= LOOK_AGAIN):
-            self._checked_at = now  # this request looks for all: others do not wait for it
+            self._checked_at = now  # this request looks for a key; other requests do not wait for it
             try:
                 await self.learn()
             except CoatcheckError as error:
@@ -213,7 +213,7 @@ class Authenticate:
 
 
 class _SharedLookups:
-    """Looks up keys with one query at a time, which answers all requests that came since the last query began.
+    """Looks up keys with one query at a time, which answers all requests that arrived since the last query began.
 
     A query begins after all requests that it answers have arrived. So no answer is older than its request.
     """
@@ -244,8 +244,8 @@ class _SharedLookups:
     async def _query_loop(self) -> None:
         try:
             while self._next:
-                # Requests that arrive from here on wait for the next query: this query may read rows that are older
-                # than they are.
+                # Requests that arrive from here on wait for the next query: this query may read rows as they were
+                # before those requests.
                 waiters, self._next = self._next, {}
                 try:
                     rows = await self._query(waiters.keys())

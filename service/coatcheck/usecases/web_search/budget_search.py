@@ -4,7 +4,7 @@ Ingest stores the response as one artifact; the same response always has the sam
 the text view of this artifact, which is stored before the answer is returned. This module fetches no page and calls no
 search provider.
 
-Crash story: that of an ingest. The only other write is the text view, and any later read would make the same view.
+Crash story: the same as for an ingest. The only other write is the text view, and any later read would make it again.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ TOOL: Final = "web_search"
 _NONE: Final = SearchCounts(**dict.fromkeys(SearchCounts.__struct_fields__, 0))
 """Counts of an answer without results."""
 _CHARS_PER_TOKEN: Final = 64
-"""Characters of text that an answer may have for each token of its budget, at most."""
+"""Maximum characters of an answer for each token of its budget, once readable marks have replaced masked secrets."""
 
 
 class SearchResultsRequest(Struct, frozen=True, kw_only=True):
@@ -95,7 +95,7 @@ class SearchResultsRequest(Struct, frozen=True, kw_only=True):
 
 
 class AnswerTokens(Struct, frozen=True):
-    """Tokens and sizes of the answer."""
+    """The tokens of the answer, and their limit."""
 
     tokens: int
     """Tokens of the answer's text."""
@@ -159,9 +159,9 @@ class SearchResults:
     redacting: RedactionPolicy
     rules: Callable[[], Rules] = lambda: NO_RULES
     switches: Switches = field(default_factory=Switches)
-    """Switches of searches that hold where no policy sets them."""
+    """The switches of searches, each of which a policy may set otherwise."""
     limits: SearchLimits = field(default_factory=SearchLimits)
-    """Limits that hold where neither the request nor a policy sets them."""
+    """The limits that apply if neither the request nor a policy sets them."""
 
     async def __call__(self, caller: Caller, payload: bytes, ask: SearchResultsRequest) -> BudgetedSearch:
         """Stores the response of a search, and returns the part to read.
@@ -232,7 +232,7 @@ class SearchResults:
     ) -> Notice | None:
         """Returns the notice that says why a response is refused; None if it is accepted.
 
-        A response that was accepted before is always accepted again.
+        A response that is already among the counted searches is accepted again, even if the limit is reached.
         """
         if not switches.enabled:
             return Notice(
@@ -304,7 +304,8 @@ class SearchResults:
     async def _view_kept(self, entry: FoundArtifact, view: ExtractedText, notices: list[Notice]) -> None:
         """Stores the text view of a response, unless the artifact already has one or is of another kind.
 
-        Adds a notice if the artifact has another view than `view`: the ranges of the answer are then not valid for it.
+        Adds a notice if the artifact has another view than `view`, or is of another kind: the ranges of the answer are
+        not valid for such an artifact.
         """
         text_view, kind = entry.text_view, entry.artifact.facts.kind
         is_search = spec_of(kind).text_view == "search_results"
@@ -327,7 +328,10 @@ class SearchResults:
     async def _find_known_sources(
         self, caller: Caller, ask: SearchResultsRequest, artifact: Artifact | None, notices: list[Notice]
     ) -> SessionSources:
-        """Returns the sources that the session has had before; none if the request does not want them compared."""
+        """Returns the sources that the session has had before.
+
+        Returns none if there is no session or no artifact, or if the request does not want sources compared.
+        """
         session = ask.declared.session
         if session is None or not ask.across_session or artifact is None:
             return SessionSources(())
@@ -477,7 +481,7 @@ def _make_refusal(
 
 
 def _build_request(ask: SearchResultsRequest, parsed_response: _Response) -> IngestRequest:
-    """Returns the request of the ingest that stores a response. It requests no card, because nobody reads it."""
+    """Returns the request of the ingest that stores a response. It requests no card, because nobody would read one."""
     return IngestRequest(
         declared=replace(
             ask.declared,

@@ -1,8 +1,9 @@
 """Check whether quotations stand in the artifacts that they cite, where they stand, and how they differ.
 
 Each quotation is checked by itself: if its citation is wrong, or its artifact is gone, the other quotations are still
-checked. The text view of the artifact is searched; of a very large view, only the surroundings of the cited part, or
-the beginning. The check compares words and not meanings: a sentence that stands in an artifact may still be misused.
+checked. The text view of the artifact is searched. In a very large view, only the surroundings of the cited part are
+searched, or the beginning if no part is cited. The check compares words and not meanings: a sentence that stands in an
+artifact may still be misused.
 """
 
 import codecs
@@ -58,12 +59,13 @@ class QuotationCheck(Struct, frozen=True, kw_only=True):
     citation: str
     """The citation of the quotation, unchanged."""
     stands_in: str | None
-    """A citation of the innermost section in which the quotation stands; None: it was not found."""
+    """A citation of the innermost section in which the quotation stands, or the artifact's ID if no section contains
+    the quotation; None: the quotation was not found."""
     view: ViewName
     """The view that was searched, to which `window` refers."""
     window: Window | None
-    """The exact range of the quotation in the view. None: it was not found, or the view is not valid UTF-8, so that no
-    exact range can be given."""
+    """The exact range of the quotation in the view. None: the quotation was not found, or the view is not valid UTF-8,
+    so that no exact range can be given."""
     text: str
     """The text in the view that matches the quotation, verbatim."""
     ratio: float
@@ -73,7 +75,7 @@ class QuotationCheck(Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...]
     """The differences between the words of the quotation and of `text`, in order; empty for `exact`."""
     partial: bool
-    """Whether only a part of the view was searched."""
+    """Whether only a part of the view was searched, or the view lacks a part of the payload."""
 
 
 class _Source(Struct, frozen=True):
@@ -103,7 +105,7 @@ class VerifyCitations:
     """Seconds after which a call checks no further quotation."""
 
     async def __call__(self, caller: Caller, quotations: list[Quotation]) -> list[QuotationCheck | CoatcheckError]:
-        """Returns the result for each quotation, in the given order; an error for one that could not be checked.
+        """Returns a result for each quotation, in the given order; a quotation that could not be checked gets an error.
 
         Raises:
             CoatcheckError: `invalid_request` for more than MAX_QUOTATIONS quotations.
@@ -150,7 +152,7 @@ class _ViewCache:
         self._source: tuple[int, int, _Source] | None = None
 
     async def reading(self, number: int) -> ViewReading:
-        """Returns the text view of an artifact, or its raw view if it has no text view.
+        """Returns the text view of an artifact, or the raw view if there is no text view, or none can be made now.
 
         Raises:
             CoatcheckError: the error for which the artifact cannot be opened, which is cached like a view.
