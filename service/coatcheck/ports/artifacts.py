@@ -225,6 +225,11 @@ class DeleteArtifact(ArtifactChange[bool | Gone | HoldConflict | None], frozen=T
     tombstone_until: datetime
     """When the tombstone is deleted."""
     by: By = By()
+    is_waiting: bool = False
+    """Whether the payload waits to be stored. If the artifact is unknown, a hold on its future namespace or session
+    then forbids the deletion."""
+    session: str | None = None
+    """The session of a payload that waits."""
 
 
 class DeleteSession(NamespaceBatchChange[int | HoldConflict], frozen=True, kw_only=True):

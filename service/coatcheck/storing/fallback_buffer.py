@@ -236,9 +236,12 @@ class FallbackBuffer:
 
     def of_session(self, namespace: str, session: str) -> list[Key]:
         """Returns the keys of the waiting payloads of a session, including those that are only in the file."""
+        return [key for key, each in self.sessions().items() if key[0] == namespace and each == session]
+
+    def sessions(self) -> dict[Key, str | None]:
+        """Returns the sessions of the waiting payloads, by key, including those that are only in the file."""
         sessions = {key: saved.session for key, saved in self._saved.items()}
-        sessions |= {key: entry.change.declared.session for key, entry in self._waiting.items()}
-        return [key for key, each in sessions.items() if key[0] == namespace and each == session]
+        return sessions | {key: entry.change.declared.session for key, entry in self._waiting.items()}
 
     def waiting(self, now: datetime) -> Iterator[FallbackPayload]:
         """Yields the waiting payloads, oldest first, and drops expired ones."""

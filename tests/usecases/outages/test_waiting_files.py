@@ -15,6 +15,9 @@ import pytest
 from coatcheck.adapters.waiting_files import NAME, WaitingFileFolder
 from coatcheck.core import ids
 from coatcheck.core.encoding.frames import zstd
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.retention.audit import Hold
+from coatcheck.ports.decisions import PlaceHold
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from support.clock import INSTANT
 from support.combos import Combo
@@ -110,6 +113,27 @@ async def test_one_that_is_deleted_after_the_restart_never_returns(
     assert starting(tmp_path).count == 0, "its file is still open elsewhere"
     buffer.save()  # the process ends
     assert starting(tmp_path).count == (0 if whole_session else 1)
+
+
+@pytest.mark.parametrize("session", ["s", None], ids=["of the session", "of the namespace"])
+@pytest.mark.parametrize("room", [ROOM, 1], ids=["in memory", "no memory for it"])
+async def test_a_hold_keeps_a_payload_that_waits(
+    harness: Harness, tmp_path: Path, session: str | None, room: int
+) -> None:
+    handed = await ended(harness, tmp_path, lines(20_000), lines(20_000, 2))
+    world = Degraded(harness, "catalog", Fault())
+    world.fault.down = False
+    terms = {"namespace": CALLER.namespace, "session": session, "number": None, "until": None}
+    hold = Hold(id="hold_0000000000000001", reason="case 7", made_by="tester", at=harness.clock.now(), **terms)
+    await harness.catalog.commit(PlaceHold(hold=hold))
+    buffer = starting(tmp_path, room)
+    with pytest.raises(CoatcheckError) as refused_session:
+        await replace(world.forget_session, fallback=buffer)(CALLER, "s")
+    with pytest.raises(CoatcheckError) as refused_artifact:
+        await replace(world.forget, fallback=buffer)(CALLER, ids.parse(handed[0]))
+    assert refused_session.value.code is refused_artifact.value.code is Code.HELD
+    buffer.save()  # the process ends
+    assert await flushed(harness, starting(tmp_path)) == 2
 
 
 async def test_what_was_deleted_or_expired_while_no_process_ran_is_not_revived(

@@ -15,7 +15,7 @@ from coatcheck.core.retention.audit import By, HoldConflict, refusal_of_delete
 from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.telemetry import Clock
-from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.storing.fallback_buffer import FallbackBuffer, Key
 from coatcheck.storing.find import SessionNames, gone_error, not_found, require_seen
 from coatcheck.storing.policies import Policies
 
@@ -56,11 +56,13 @@ class Forget(_Deletion):
         async with self.fallback.alone_with(caller.namespace, number):
             is_waiting = self.fallback.find(caller.namespace, number, self.clock.now()) is not None
             answer = await self._delete(caller, number)
-            self.fallback.forget(caller.namespace, number, durably=True)
+            if not isinstance(answer, HoldConflict):
+                self.fallback.forget(caller.namespace, number, durably=True)
         self._check_answer(answer, was_waiting=is_waiting)
 
     async def _delete(self, caller: Caller, number: int) -> bool | Gone | HoldConflict | None:
         now = self.clock.now()
+        sessions, key = self.fallback.sessions(), (caller.namespace, number)
         return await self.catalog.commit(
             DeleteArtifact(
                 namespace=caller.namespace,
@@ -68,6 +70,8 @@ class Forget(_Deletion):
                 now=now,
                 tombstone_until=self._tombstone_until(caller, now),
                 by=By.of(caller),
+                is_waiting=key in sessions,
+                session=sessions.get(key),
             )
         )
 
@@ -94,45 +98,53 @@ class ForgetSession(_Deletion):
         """Deletes a session's artifacts in batches; returns how many were deleted, which is 0 for an unused session.
 
         Raises:
-            CoatcheckError: `held` if a hold covers the whole session; then no stored artifact of the session is
-                deleted. Also `held` if holds cover some artifacts of the session; then all its other artifacts are
-                deleted. `forbidden` for a session that the caller may not see; `storage_unavailable`.
+            CoatcheckError: `held` if a hold covers the whole session; then nothing of the session is deleted. Also
+                `held` if holds cover some artifacts of the session; then all its other artifacts are deleted.
+                `forbidden` for a session that the caller may not see; `storage_unavailable`.
         """
         session = await self.session_names.real(caller, session)
         require_session(caller, session)
-        # Payloads that wait in memory go first: if the flush stores one meanwhile, the batches below delete it.
-        total = await self._forget_waiting(caller, session)
-        while True:
-            # Each batch has its own time, because the deletion of a large session takes long.
-            now = self.clock.now()
-            outcome = await self.catalog.commit(
-                DeleteSession(
-                    namespace=caller.namespace,
-                    session=session,
-                    now=now,
-                    tombstone_until=self._tombstone_until(caller, now),
-                    limit=BATCH,
-                    by=By.of(caller),
-                )
-            )
-            if isinstance(outcome, HoldConflict):
-                raise refusal_of_delete(outcome, deleted=total)
-            total += outcome
-            if outcome < BATCH:
-                break
+        waiting = self.fallback.of_session(caller.namespace, session)
+        total = count = await self._delete_batch(caller, session, 0)
+        # The first batch has shown that no hold covers the session. If the flush stores one of the payloads that wait
+        # meanwhile, the next batch deletes it.
+        total += await self._forget_waiting(waiting)
+        has_more = count == BATCH or bool(waiting)
+        while has_more:
+            count = await self._delete_batch(caller, session, total)
+            total += count
+            has_more = count == BATCH
         # The batches skip held artifacts. The error is raised only after all other artifacts are deleted.
         conflict = await self.catalog.holds_within(caller.namespace, session, self.clock.now())
         if conflict is not None:
             raise refusal_of_delete(conflict, deleted=total)
         return total
 
-    async def _forget_waiting(self, caller: Caller, session: str) -> int:
-        """Drops the session's payloads that wait in memory; returns how many.
+    async def _delete_batch(self, caller: Caller, session: str, deleted: int) -> int:
+        """Deletes up to BATCH stored artifacts; returns how many. `deleted` were deleted before, for the error."""
+        # Each batch has its own time, because the deletion of a large session takes long.
+        now = self.clock.now()
+        outcome = await self.catalog.commit(
+            DeleteSession(
+                namespace=caller.namespace,
+                session=session,
+                now=now,
+                tombstone_until=self._tombstone_until(caller, now),
+                limit=BATCH,
+                by=By.of(caller),
+            )
+        )
+        if isinstance(outcome, HoldConflict):
+            raise refusal_of_delete(outcome, deleted=deleted)
+        return outcome
 
-        A payload that the flush is storing at this moment is stored first; the caller's batches then delete it.
+    async def _forget_waiting(self, keys: list[Key]) -> int:
+        """Drops payloads that wait in memory; returns how many.
+
+        A payload that the flush is storing at this moment is stored first; the caller's next batch then deletes it.
         """
         total = 0
-        for key in self.fallback.of_session(caller.namespace, session):
+        for key in keys:
             async with self.fallback.alone_with(*key):
                 total += self.fallback.forget(*key, durably=True)
         return total

@@ -154,7 +154,8 @@ def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | Hold
     """Carries out DeleteArtifact."""
     rows = read_rows(conn, _ONE, namespace=change.namespace, number=change.number)
     if not rows:
-        return tombstone_of(conn, change.namespace, change.number, change.now)
+        waits_held = holds.holds_on(conn, change.namespace, change.session, change.now) if change.is_waiting else None
+        return waits_held or tombstone_of(conn, change.namespace, change.number, change.now)
     (row,) = rows
     if row.expires_at is not None and row.expires_at <= change.now:
         return make_tombstone(row.number, "expired", row.expires_at, row.tool_name, row.session)
