@@ -1,7 +1,7 @@
 """Second phase of a compaction: makes the new body and the report. The given body is never changed.
 
 Parts that no change reaches are the same objects in both bodies. `carry_out` also returns its changes as edits, for
-callers that have the body as bytes and must keep every other byte (`splice`).
+callers that have the body as bytes and must keep every other byte (`splice_body`).
 """
 
 from bisect import bisect_left
@@ -70,11 +70,14 @@ def carry_out(
 ) -> CompactedBody:
     """Carries out a plan.
 
+    If the new body would not be smaller, returns the given body unchanged, with a note in the report.
+
     Args:
         body: the body from which the plan was made.
         plan: the plan of the first phase (`plan`).
-        stored_payloads: the stored payloads, by their keys. A payload that is missing could not be stored: an output is
-            then cut to head and tail and says so; arguments and images stay.
+        stored_payloads: the stored payloads, by their keys. A payload that is missing could not be stored: a long
+            output is then cut to its two ends and says so; a short output, an argument, an image or a message stays
+            whole.
         counter: the counter that was used for planning.
     """
     result = _carry_out(body, plan, stored_payloads, counter)
@@ -154,8 +157,8 @@ def _describe_omission(
 ) -> OmittedHistory:
     items, tokenizer = plan.index.items, counter.tokenizer
     removed_payloads = [one for one in plan.payloads if one.left_out and one.sites]
-    # Reads come last: an artifact that was only read here gets its description from the read, unless the call that made
-    # it is also known.
+    # Reads come last: an artifact is described by the call that made it, and by a call that read it only if the first
+    # call is unknown.
     removed_payloads.sort(key=lambda one: one.kind == "read")
     descriptions: dict[str, str] = {}
     for one in removed_payloads:
@@ -183,9 +186,9 @@ def _describe_omission(
 
 
 def _shorten_body(body: Value, plan: CompactionPlan, omitted: OmittedHistory) -> tuple[Value, Value, list[int]]:
-    """Returns the body with a notice in place of what is left out, the notice's message, and the numbers it replaces.
+    """Returns the shortened body, the message with the notice, and the numbers of the messages that it replaces.
 
-    The notice takes the place of the first of these messages.
+    The message with the notice takes the place of the first of them.
     """
     at = cast("Pointer", plan.index.list_at)
     items = as_list(get(body, at))
@@ -271,7 +274,7 @@ def _report(
             for item, at in timeline.invalid(plan.index, first, {*plan.dropped, *plan.notices})
         ]
     budget = plan.budget
-    # Compaction may fail to reach its limit if the parts that must stay are larger.
+    # Compaction cannot reach its limit if the parts that must stay are larger.
     misses = 0 if budget is None else after.total - budget.limit
     over = _over(plan, leftovers, misses) if misses > 0 else None
     fits = None if budget is None else over is None

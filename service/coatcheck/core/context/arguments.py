@@ -30,7 +30,7 @@ OMITTED: Final = "omitted"
 _MEMBER_CHARS, _MEMBERS_CHARS = 200, 400
 """Maximum characters of a member that stays when the rest of the arguments is replaced, and of all such members."""
 _JOINT_TOKENS: Final = 8
-"""Tokens that a value may cost when counted alone, but not inside its document."""
+"""Maximum tokens by which a value costs more when it is counted alone than inside its document."""
 _WHOLE_FACTOR: Final = 4
 """The whole document is replaced if its short values together have more than this multiple of the threshold."""
 
@@ -163,7 +163,7 @@ def without(value: Value, marker: str, members: Object | None = None) -> Value:
 
 
 def short_members(document: Object) -> Object:
-    """Returns the members that stay of arguments that are replaced as a whole: the first short ones, such as a path."""
+    """Returns the members that stay when arguments are replaced as a whole: the first short ones, such as a path."""
     short: Object = {}
     # Members that name the call stay: a path or a command is usually among the first.
     room = _MEMBERS_CHARS

@@ -1,8 +1,8 @@
 """Finds what a policy could replace in a body, regardless of age: reads, searches, outputs, arguments, media, messages.
 
-Each candidate is one replacement with one payload, at one site or at all sites that have the same content. A large
-value that is not a candidate is reported with the reason: its tool is exempt, the provider ran its tool, it is one of
-our own texts already, or its call is not complete.
+Each candidate is one replacement with one payload, at one site or several: all copies of the same content, or several
+parts of one output. A large value that is not a candidate is reported with the reason: for example, its tool is exempt,
+the provider ran its tool, or its call is not complete. Our own texts are neither candidates nor reported.
 """
 
 from typing import Any, Final, final
@@ -35,7 +35,7 @@ _MIN_GROUPED_CHARS: Final = 200
 _MIN_PASSAGE_CHARS: Final = 24
 """Characters above which a passage of a search is replaced together with the search's first part."""
 _MESSAGE_FACTOR: Final = 2
-"""Only the middle of messages with more than this multiple of `inline_tokens` is replaced."""
+"""A message with more than this multiple of `inline_tokens` can lose its middle; a shorter one stays whole."""
 
 
 @final
@@ -47,7 +47,7 @@ class Candidates:
         left: the large values that are no candidates, with reasons.
         compacted: the first message that shows an earlier compaction; the number of messages if there is none.
         first_card: the first message with a card, a marker or a summary of ours; the number of messages if there is
-            none. A card may be as old as the output.
+            none. Such a text need not come from a compaction: a host may put a card there when the output arrives.
         copied: pointers to arguments in which the model repeats one of our markers, in calls that have no output yet.
     """
 
@@ -133,7 +133,7 @@ class Candidates:
     def _recognise_output(self, number: int, output: Output, piece: Piece, tool: str | None, tokens: int) -> str | None:
         """Returns why a part of an output gets no card; None if it may get one.
 
-        The reason is empty if the part is a read, which becomes a candidate of another kind or is too small to be one.
+        The reason is empty for a read that becomes a candidate of another kind, or is too small to be one.
         """
         # Recognise our own texts first: a card of a card would hide the card's content behind another read.
         text = signs.recognisable(piece.text)
@@ -166,7 +166,7 @@ class Candidates:
         return _OURS
 
     def _add_search(self, number: int, output: Output, tool: str | None) -> bool:
-        """Adds our own answer of a web search as a candidate; returns False if it is none or has no summary."""
+        """Returns whether an output is our answer of a search with a summary. Adds it as a candidate if that pays."""
         first = output.pieces[0] if output.pieces else None
         search = signs.search_text(signs.recognisable(first.text)) if first is not None else None
         summary = self._known_artifacts.summaries.get(search) if search is not None else None
@@ -213,7 +213,7 @@ class Candidates:
         )  # fmt: skip
 
     def _short(self, number: int, output: Output, tool: str | None, small: list[tuple[Piece, int]]) -> None:
-        """Adds short texts as candidates that only pressure on the window replaces, by markers."""
+        """Adds short texts as candidates that become markers only while the window is under pressure."""
         for piece, tokens in small:
             if tokens >= _MIN_OUTPUT_TOKENS:
                 place = ReplacementSite(piece.at, piece.inside, "marker", len(piece.text))

@@ -53,8 +53,8 @@ def reads_file(tool: str | None, command: str | None) -> bool:
 def command_of(arguments: Value) -> str | None:
     """Returns the `command` of a call's arguments, else the arguments as compact JSON, up to COMMAND_CHARS.
 
-    Arguments may be an object, an object as JSON text, or free text. Returns None for empty arguments, and for
-    arguments with half of a surrogate pair.
+    Arguments may be an object, an object as JSON text, or free text, which stays as it is. Returns None for empty
+    arguments, and for arguments with half of a surrogate pair.
     """
     value: Value = _parse_object(arguments) if is_text(arguments) else arguments
     command = as_object(value).get("command")

@@ -1,10 +1,10 @@
 """Counts the tokens that a model would read of a body, always in the same way: by items and by their parts.
 
 Texts are counted exactly up to 65,536 characters; longer texts are estimated from a sample spread over the text
-(docs/decisions/0004). Parts that a provider never bills as text are not counted as text: an image counts by its
-provider's rule, or else like a file with a fixed number; ciphertext of reasoning counts by its length; and LangChain's
-second and third copy of a call do not count. JSON in a string inside JSON is escaped and costs about a fifth more than
-its text; arguments and outputs that are such strings get this fifth as an allowance.
+(docs/decisions/0004). Parts that a provider never bills as text are not counted as text: an image or a file counts by
+its provider's rule, or with a fixed number if no rule applies; ciphertext of reasoning counts by its length; and of the
+copies of a call in a message of LangChain, only the first counts. JSON in a string inside JSON is escaped and costs
+about a fifth more than its text; arguments and outputs that are such strings get this fifth as an allowance.
 """
 
 from collections.abc import Iterable

@@ -65,7 +65,7 @@ _WIRE_FORMATS: Final = {
     Format.OPENAI_RESPONSES: _WireFormat("input", read_response_item, system=(("instructions",),)),
 }
 _UNDECLARED: Final = frozenset({Format.LANGCHAIN, Format.PYDANTIC_AI})
-"""Formats of histories that do not declare tools; these are declared elsewhere."""
+"""Formats of histories that do not declare tools; the tools are declared elsewhere."""
 _EXAMINED_MESSAGES: Final = 2_000
 """Maximum messages that are examined to find the format."""
 _BLOCKS: Final = frozenset({"tool_use", "tool_result", "redacted_thinking", "server_tool_use", "mcp_tool_use"})
@@ -155,7 +155,7 @@ def _resolve_format(format_name: str) -> Format:
 
 
 def detect(body: Value) -> Format:
-    """Returns the format of a body by its structure. Its messages may still not fit this format.
+    """Returns the format of a body by its structure. Whether every message fits this format is not checked.
 
     Raises:
         CoatcheckError: `unknown_format` if the body has no history in a known format.

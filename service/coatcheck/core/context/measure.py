@@ -5,8 +5,8 @@
 `baseline` is the instructions and tool declarations; `persisted` is the history with the summaries that stay.
 `transient` is the tool payload of the latest turn that will not stay: tokens that the caller reports in addition to the
 body and, only if the caller compacts, the tokens by which this turn's outputs exceed the cards that replace them.
-`persisted` and `transient` are counted apart: a meter that adds them would tell its user that tokens are used up that
-are free again in the next turn.
+`persisted` and `transient` are counted apart: if a meter added them, it would show tokens as used up although they are
+free again in the next turn.
 
 All numbers are estimates of one tokenizer, multiplied by one factor: it comes from the provider's last real usage if
 the caller has it, else from the model's family. Numbers are rounded half up everywhere, and sums are sums of the
@@ -49,7 +49,8 @@ _NO_USAGE: Final = "`usage` contains no plausible number of input tokens; the es
 _REPORTED_TURNS: Final = 20
 """Maximum turns that a measurement lists one by one, the latest ones. Chosen, not measured."""
 _MIN_RATIO, _MAX_RATIO = 500, 3_000
-"""Range of the ratio of reported usage to estimate, in thousandths, within which the usage is taken for this body's."""
+"""Range of the ratio of reported usage to estimate, in thousandths. Outside this range, the usage is not this
+body's."""
 
 
 class SearchCaps(Struct, frozen=True):
@@ -92,7 +93,7 @@ class WindowShare(Struct, frozen=True):
 
 
 class TurnTokens(Struct, frozen=True, kw_only=True):
-    """The present size of one turn of a history: the user's message, and everything up to the next."""
+    """The present size of one turn of a history: the user's message, and everything up to the user's next message."""
 
     turn: int
     """Number of the turn in the body, from 1."""
@@ -124,8 +125,8 @@ class ContextMeasurement(Struct, frozen=True, kw_only=True):
     Without a window, the lines contain the tokens used. Numbers have no separators."""
     assumes: Literal["outputs_stay", "summaries", "policy"]
     """What `next_turn` assumes about this turn's outputs at the end of the turn. `outputs_stay`: all stay. `summaries`:
-    all stay except texts of web searches, which become their summaries. `policy`: the policy is applied as without
-    pressure."""
+    all stay except texts of web searches, which become their summaries. `policy`: the policy is applied as if the
+    window were under no pressure."""
 
     format: str
     tokenizer: str
@@ -167,7 +168,8 @@ def measure(
 
     Raises:
         CoatcheckError: `unknown_format` for a body of no known format; `invalid_request` for a policy that contradicts
-            itself, or a window with nothing left in it; `invalid_content` for a body that is nested too deeply.
+            itself, a window with nothing left in it, or a `covers` of more messages than the body has;
+            `invalid_content` for a body that is nested too deeply.
     """
     index = context.index or index_of(body)
     context = replace(context, index=index, window=ask.window, compact_percent=ask.compact_percent)
@@ -198,7 +200,8 @@ def measure_both(plan: CompactionPlan, compacted: CompactedBody, ask: MeasureReq
     `ask` describes the compacted body, which is the one that is sent: the provider's last usage was about such a body.
 
     Raises:
-        CoatcheckError: `invalid_request` for a window with nothing left in it.
+        CoatcheckError: `invalid_request` for a window with nothing left in it, or a `covers` of more messages than the
+            body has.
     """
     room = _room(compacted.body, ask)
     # Outputs that the compaction has replaced or left out are no longer transient.

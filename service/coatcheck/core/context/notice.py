@@ -1,9 +1,10 @@
 """The one notice about the messages left out of a history: how many, where stored, what was said and concluded.
 
 It takes the place of the first message that was left out. Strict servers refuse two messages of the user in a row, so
-the notice stands at the end of a user's message beside that place, or is a message of the user if there is none. The
-messages left out are one artifact with a message per line, including earlier notices. If a history already contains a
-notice, the next notice replaces it and has the sums of both. Nothing is summarised: the user and the model are quoted.
+the notice is added to the end of a user's message beside that place. If there is no such message, the notice is a
+message of its own. The messages left out are one artifact with a message per line, including earlier notices. If a
+history already contains a notice, the next notice replaces it and has the sums of both. Nothing is summarised: the user
+and the model are quoted.
 """
 
 import re
@@ -75,12 +76,12 @@ class OmittedArtifact(Struct, frozen=True):
 
 
 class OmittedHistory(Struct, frozen=True):
-    """What was left out, in numbers and beginnings."""
+    """A description of the messages left out: how many they are, what was said in them, and where they are stored."""
 
     messages: int
     prompts: int
     bytes: int
-    """Bytes of the messages in JSON, as they were received."""
+    """Bytes of the messages as they were received, written as compact JSON."""
     quotes: tuple[str, ...] = ()
     """The user's messages or their beginnings, each on one line: the first one and the newest, oldest first."""
     artifacts: tuple[OmittedArtifact, ...] = ()
@@ -101,7 +102,7 @@ def describe_omission(
     Args:
         items: the messages, each with its size in bytes.
         blocks: the same messages in the blocks that were left out together, oldest first.
-        artifacts: artifacts with parts of the messages that were just stored.
+        artifacts: the artifacts that contain parts of the messages.
         tokenizer: counts the tokens of quotes.
     """
     prompts = [item for item, _ in items if item.prompt]
@@ -170,8 +171,8 @@ def _within(texts: tuple[str, ...], tokens: int, tokenizer: Tokenizer) -> tuple[
 def fit_notice(left_out: OmittedHistory, tokens: int, tokenizer: Tokenizer, *, can_read: bool) -> OmittedHistory:
     """Returns as much of an omission as fits into a notice of at most `tokens`.
 
-    The longest list loses its oldest element, until the notice fits. The lists are IDs, of which the number is still
-    given, conclusions, and quotes, of which the first goes last.
+    Until the notice fits, the longest of three lists loses its oldest element: artifacts, conclusions, or quotes.
+    Removed artifacts are still counted in `older`, and the first quote is removed last.
     """
     # Each list has its own limit first, so that many IDs cannot displace every quote.
     lines = tuple(

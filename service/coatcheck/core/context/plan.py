@@ -41,8 +41,8 @@ from coatcheck.core.context.window import CompactionBudget, ModelWindow, budget_
 OMITTED: str = "omitted"
 """Key of the payload that contains the messages left out."""
 _CARDS_PER_BUDGET: Final = 80
-"""Number of full-size cards for which a budget has room. With a small budget, cards are made smaller, so that no fewer
-messages stay."""
+"""Number of full-size cards for which a budget has room. With a small budget, cards are made smaller, so that as many
+of them fit."""
 _MIN_CARD_TOKENS: Final = 128
 """Minimum tokens of a card: in a smaller one, its own lines leave no room for the payload. Chosen, not measured."""
 
@@ -101,7 +101,7 @@ def plan(
     counter: Counter,
     context: PlanContext = PlanContext(),  # noqa: B008 - frozen
 ) -> CompactionPlan:
-    """Makes the plan for a body without asking for cards, as if every card had the policy's `card_tokens`.
+    """Makes the plan for a body without asking for cards, as if every card had the maximum length.
 
     Args:
         body: a decoded request body in any format, or only its list of messages.
@@ -110,8 +110,9 @@ def plan(
         context: what the caller knows in addition.
 
     Raises:
-        CoatcheckError: `invalid_request` for an unknown format or a policy that contradicts itself; `invalid_content`
-            for a body that is nested too deeply.
+        CoatcheckError: `unknown_format` for a body of no known format; `invalid_request` for a body with too many
+            messages, a policy that contradicts itself, or a window with nothing left in it; `invalid_content` for a
+            body that is nested too deeply.
     """
     planner = Planner(body, policy, counter, context)
     while isinstance(step := planner.advance({}), list):
@@ -167,8 +168,8 @@ class Planner:
         sizes = [counter.item(body, item) for item in index.items]
         fixed = counter.fixed(index)
         budget = self._budget
-        # Then all candidates, with the minimum saving of each. The true length of a card is only known once it is
-        # stored.
+        # Then all candidates, with the minimum saving of each. The true length of a card is only known once its payload
+        # is stored.
         candidates = Candidates(body, index, pairs, policy, counter, self._known)
         lengths = TrueLengths(body, candidates.candidates, counter, policy.card_tokens)
         price = cache_price(body, index.format)

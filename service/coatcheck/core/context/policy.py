@@ -1,4 +1,4 @@
-"""The policy by which a caller wants a body compacted. Every size is in tokens of the given counter.
+"""The policy by which a caller wants a body compacted. Every size is in tokens of the plan's `Counter`.
 
 The defaults replace only values that are certainly bulky, and nothing with which the model is still working. A policy
 that contradicts itself is refused when it is used; the error names the field.
@@ -148,7 +148,7 @@ class CompactionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def is_quiet(self) -> bool:
-        """Whether outputs of finished turns stay until there is pressure on the window, or a large batch to save."""
+        """Whether outputs of finished turns stay until the window is under pressure or a large batch can be saved."""
         return self.batch_tokens is None and self.protect == "turn"
 
 

@@ -1,4 +1,4 @@
-"""Finds the artifacts of the store to which a history refers: those that were read, and searches with their answers.
+"""Finds the artifacts of the store to which a history refers: artifacts that were read, and responses of web searches.
 
 A plan needs this information: a read that cannot be repeated must stay, and the summary of a search is made from its
 stored response. The caller queries the store.
@@ -76,11 +76,12 @@ def search_answers(index: HistoryIndex, line: Timeline | None = None) -> Iterato
 
 
 def standing(body: Value, index: HistoryIndex, numbers: Collection[int]) -> list[OmittedArtifact]:
-    """Returns the artifacts that earlier compactions made of these messages, found by their cards and markers.
+    """Returns the artifacts that these messages name in cards, in markers and in lines that replace reads.
 
-    Each artifact has a description from the call that made it, or from the call that read it if it was only read here.
+    Each artifact has a description from the call that made it, or from the call that read it if these messages only
+    read it.
     """
-    # The call that made an artifact describes it best; a call that read it only says where it was seen.
+    # The call that made an artifact describes it best. A call that read it says less about its content.
     calls = {id(one.output): one.call for one in pair(index).pairs}
     descriptions: dict[str, str] = {}
     only_read: dict[str, str] = {}

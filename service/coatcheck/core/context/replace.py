@@ -45,15 +45,15 @@ _SOME_ID: Final = f"art_{'0' * 18}"
 class StoredPayload(Struct, frozen=True):
     """The result of storing a payload.
 
-    If the payload could not be stored, its result has no ID or is missing. A card without an ID replaces an output that
-    is withheld.
+    If the payload could not be stored, the result has no ID, or there is no result at all. A card without an ID
+    replaces an output that is withheld.
     """
 
     artifact_id: str | None
     card: str | None = None
     is_stored: bool = True
-    """Whether the payload is stored. False for the card of a payload that storage refused: the card says so, and the
-    store need not have its ID."""
+    """Whether the payload is stored. False if storage refused it: the card then says so, and the store perhaps does not
+    know the ID."""
 
 
 class Swap(Struct, frozen=True):
@@ -150,7 +150,7 @@ def _cut(text: Text, line: str, budget: int, tokenizer: Tokenizer) -> str:
 
 @final
 class TrueLengths:
-    """The tokens that replacements save, as far as they are known: by cards that exist, and by all other texts."""
+    """The tokens that replacements save, as far as they are known. Only the length of a card is not known at once."""
 
     def __init__(self, body: Value, candidates: list[ReplacementCandidate], counter: Counter, card_tokens: int) -> None:
         self._body = body
@@ -206,7 +206,8 @@ class TrueLengths:
 def with_same(payload: PlannedPayload, stored_payloads: Mapping[str, StoredPayload]) -> StoredPayload | None:
     """Returns the result of storing a payload; None if there is none.
 
-    The card of a payload that equals an earlier one names the earlier one's ID instead of showing excerpts.
+    The card of a payload that equals an earlier one names the earlier one's ID instead of showing excerpts. For a
+    payload that is not to be stored, returns a result with the ID of the artifact that was read.
     """
     stored_payload = stored_payloads.get(payload.key)
     if not payload.is_stored:

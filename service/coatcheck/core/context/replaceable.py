@@ -86,9 +86,10 @@ class ReplacementCandidate(ReplaceablePayload, frozen=True, kw_only=True, gc=Fal
     saves: int
     """Minimum tokens that the replacement saves, however long its card will be."""
     pressed: bool = False
-    """Whether only pressure on the window replaces it."""
+    """Whether it is replaced only while the window is under pressure."""
     file: bool = False
-    """Whether the model asked for the text of this file; then a longer text stays when it arrives."""
+    """Whether the payload is the text of a file that the model asked to read. Then a longer text may stay when it
+    arrives."""
 
     def is_transient(self, policy: CompactionPolicy) -> bool:
         """Returns whether it is tool payload that the policy replaces as soon as its turn is over."""
@@ -105,10 +106,10 @@ class Replacement(Struct, frozen=True, gc=False):
 
 
 class PlannedPayload(ReplaceablePayload, frozen=True, kw_only=True):
-    """A payload to be stored."""
+    """A payload that a plan replaces, leaves out or stores."""
 
     key: str
-    """The payload's name among the stored ones; it is the same in every plan of the same body."""
+    """The payload's name among the stored ones; it is the same in every plan of the same body under the same policy."""
     role: str
     left_out: bool = False
     """Whether the payload's message is left out of the history. Nothing replaces the payload then; it is stored so that
@@ -119,7 +120,7 @@ class PlannedPayload(ReplaceablePayload, frozen=True, kw_only=True):
 
     @property
     def is_stored(self) -> bool:
-        """Whether to store it: not if an artifact has it already, or if it is a message that is left out as a whole."""
+        """Whether to store it. False if an artifact has it already, or if it is a message that is left out whole."""
         return self.content is not None and not (self.left_out and self.kind == "message" and self.sites)
 
     @property

@@ -1,21 +1,25 @@
 """Decides which candidates are replaced and which blocks are left out, by repeating the decisions of every request.
 
-Nothing is stored between requests. Instead the history is replayed moment by moment, and each decision depends only on
-the messages that existed at its moment. The same history therefore always gives the same result, a longer history
-repeats every earlier decision, and decisions are final: a text that became a card stays a card.
+Nothing is stored between requests. Instead the history is replayed moment by moment (a moment is the time of one
+request, see timeline.py), and each decision depends only on the messages that existed at its moment. The same history
+therefore always gives the same result, a longer history repeats every earlier decision, and decisions are final: a text
+that became a card stays a card.
 
 At each moment, in this order:
 
 1. New outputs of more than `latest_tokens` become cards. The model has not seen them yet, so this costs nothing.
-2. Candidates that are no longer protected are replaced: texts of searches at once; all others once they save
-   `batch_tokens` or, if that is not given, once repeating them has cost as much as a change of the cached prefix costs.
-3. Only over the budget, candidates are replaced in the order of the loss (`Step`), the oldest first, until the body
-   reaches the budget's target. Texts that the model asked to read again, and the last step, are replaced only until the
-   body fits. If all of this is not enough, blocks are left out, the oldest first. The user's last message and the calls
+2. Candidates that are no longer protected are replaced. If the policy gives `batch_tokens`, this happens once they save
+   that many tokens together. Otherwise, without `protect=turn`, it happens at once; with it, texts of searches are
+   replaced at once, and all others once they save `QUIET_BATCH_TOKENS` and repeating them has cost as much as a change
+   of the cached prefix costs.
+3. Only if the body is over its budget, candidates are replaced in the order of `Step`: the smallest loss for the model
+   first and, within a step, the oldest first. Finished steps, images and long messages are replaced until the body
+   reaches the budget's target; the other steps, only until it fits. If the body would not fit even without the outputs
+   of the last step, blocks are left out before these outputs, the oldest first. The user's last message and the calls
    of the last step always stay.
 
-The target is below the budget so that cuts are rare: the next cut comes when the difference is used up. The lengths of
-cards are requested only if a decision depends on them, and only for the candidates to replace (`run`).
+The target is below the budget so that cuts are rare: the next cut comes when new messages have used up the difference.
+The lengths of cards are requested only if a decision depends on them, and only for the candidates to replace (`run`).
 """
 
 from collections import deque
@@ -40,15 +44,17 @@ class Step(IntEnum):
     """The order in which candidates are replaced while a body is over its budget."""
 
     FINISHED = 0
-    """Arguments and outputs of finished steps. They go by age alone, so that a longer history continues this order."""
+    """Arguments and outputs of finished steps. They are replaced by age alone, so that a longer history continues this
+    order."""
     MIDDLE = 1
     """Images, and the middles of long messages."""
     DUG_OUT = 2
-    """Artifacts that the model has read again: it chose to have them in its context."""
+    """Reads of artifacts before the last step: the model chose to have them in its context."""
     LAST = 3
-    """Outputs and arguments of the last step."""
+    """Outputs, arguments and images of the last step."""
     JUST_READ = 4
-    """Reads and searches of the last step. They go after blocks, since the model would repeat the call at once."""
+    """Reads and searches of the last step. Blocks are left out before them, since the model would repeat these calls at
+    once."""
 
 
 class ReplayDecisions(Struct, frozen=True):
@@ -99,7 +105,7 @@ class Replay:
         """Replacements that are counted with their minimum saving, because the lengths of their cards are not known
         yet."""
         self._contents: dict[Text, int] = {}
-        """Number of the first replaced candidate with a content, by the content."""
+        """By content, the number of the first replaced candidate that has it."""
         self._dropped: set[int] = set()
         # Candidates and blocks that are not decided yet. Each queue has the order of the history and is read from the
         # left, so that a replay takes linear time for any number of requests.
@@ -117,8 +123,8 @@ class Replay:
         self._released: list[int] = []
         """Numbers of candidates that are no longer protected and wait until their replacement pays."""
         self._repeated = 0
-        """Tokens that the waiting candidates have cost so far: each request that repeats a candidate adds its
-        tokens."""
+        """Tokens that waiting has cost so far: each request adds the tokens that it would have saved without the
+        waiting candidates."""
 
     def run(self) -> Generator[list[Replacement], None, ReplayDecisions]:
         """Makes the decisions of every moment, in order.
@@ -154,8 +160,8 @@ class Replay:
         """Replaces candidates that are no longer protected, if the saving is worth changing the cached prefix."""
         turn = self.line.turn(moment)
         border = {"turn": turn, "step": self.line.step(moment), "none": moment}[self.policy.protect]
-        # Searches are replaced when their turn ends. If other candidates only go under pressure, they stay protected
-        # one turn longer, because the user's next message is usually about them.
+        # If the policy is quiet, searches are replaced when their turn ends. All other candidates stay protected one
+        # turn longer, because the user's next message is usually about them.
         if self.policy.is_quiet:
             self._replace(self._take_unprotected(self._transient, turn))
             released, border = [], self.line.recent(moment)
@@ -178,14 +184,15 @@ class Replay:
         return unprotected
 
     def _is_worth(self, moment: int) -> bool:
-        """Returns whether the waiting candidates are replaced: once waiting has cost as much as replacing costs."""
+        """Returns whether to replace the waiting candidates now: they save a batch, or waiting has cost too much."""
         saved = sum(max(self.candidates[number].saves, 1) for number in self._released)
         if not self.policy.is_quiet:
             return saved >= max(self.policy.batch_tokens or 0, 1)
         # Each request that repeats the waiting candidates costs their tokens again.
         self._repeated += saved
-        # The cost from before an earlier compaction is no longer known. Cards are as old as their outputs if all
-        # outputs became cards at once; then no output waits beside them.
+        # If the history was compacted before, the cost of waiting until then is no longer known, so nothing is
+        # replaced. Cards alone do not show an earlier compaction, since a host may replace every output by a card when
+        # it arrives. But then no output waits, so cards beside waiting outputs do show one.
         outputs = any(self.candidates[number].kind == "output" for number in self._released)
         if moment > self._compacted or (moment > self._first_card and outputs):
             return False
@@ -205,7 +212,7 @@ class Replay:
         return Replacement(number, None if same == number else same)
 
     def _replace(self, numbers: Sequence[int]) -> None:
-        """Replaces candidates. Each counts with its estimated saving until a decision depends on the exact length."""
+        """Replaces candidates. Each counts with its minimum saving until a decision depends on the exact length."""
         for number in numbers:
             if self._is_live(number):
                 replacement = self._replacement(number, self._contents)
@@ -220,7 +227,7 @@ class Replay:
     # ---------------------------------------------------------------------------------------- over the budget
 
     def _relieve(self, moment: int, budget: CompactionBudget) -> Asking:
-        """Replaces candidates, the smallest loss first, until the body fits.
+        """Replaces candidates, the smallest loss first, and leaves out blocks if needed, until the body fits.
 
         Replaces nothing if the exact lengths of cards show that the body fits already.
         """
@@ -261,7 +268,7 @@ class Replay:
         return self.candidates[replacement.candidate].tokens if saved is None else saved
 
     def _steps(self, moment: int) -> dict[Step, list[int]]:
-        """Returns the candidates that may be replaced over the budget, by step, the oldest first."""
+        """Returns the candidates that may be replaced while the body is over its budget, by step, the oldest first."""
         last, prompt = self.line.step(moment), self.line.prompt(moment)
         steps: dict[Step, list[int]] = {step: [] for step in Step}
         self._live = [number for number in self._live if self._is_live(number)]

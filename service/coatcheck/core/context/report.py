@@ -46,12 +46,13 @@ class PromptCacheEffect(Struct, frozen=True, kw_only=True):
 
 
 class BudgetExcess(Struct, frozen=True, kw_only=True):
-    """What keeps a body from its limit."""
+    """By how much a body exceeds its limit, and which of its parts are the largest."""
 
     tokens: int
     """Tokens by which the body exceeds its limit."""
     largest: list[UnreplacedItem]
-    """The values that would have to be left out, largest first; their sizes are those in the given body."""
+    """The largest parts that stay, largest first: some of them would have to go. Their sizes are those in the given
+    body."""
 
 
 class CompactionReport(Struct, frozen=True, kw_only=True):

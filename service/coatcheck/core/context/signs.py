@@ -1,8 +1,8 @@
-"""Recognises texts that this service leaves in a history: markers, placeholders, notices, fallback cuts.
+"""Makes and recognises texts that this service leaves in a history: markers, lines for reads, summaries of searches.
 
-A text is recognised exactly and as a whole, never by a phrase inside it. A recognised text stays as it is, so that
-compacting a compacted history changes nothing. Cards and answers of the declared tool are recognised by the modules
-that make them (core/card/compose.py, core/read_answer.py).
+Our texts are recognised by their exact form, never by a phrase that another text could contain. A recognised text stays
+as it is, so that compacting a compacted history changes nothing. Cards, answers of the declared tool and notices are
+recognised by the modules that make them (core/card/compose.py, core/read_answer.py, core/context/notice.py).
 """
 
 import json
@@ -264,7 +264,7 @@ def is_not_done(text: Text) -> bool:
 
 
 def card_size(text: str) -> str | None:
-    """Returns the payload size that a card states; None for text that is not a card."""
+    """Returns the payload size that a card states, empty if it states none; None for text that is not a card."""
     if not is_card(text):
         return None
     parts = text.partition("\n")[0].split(" · ")

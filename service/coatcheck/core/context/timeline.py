@@ -1,15 +1,15 @@
 """Finds when each request of a history was sent, where its latest turn began, and which items stay or go together.
 
-A request was sent before each run of items that the model wrote, and one is sent now: these are the moments. A decision
-at a moment uses only the history before it; therefore decisions made moment by moment are the same in every longer
-history.
+A request was sent before each run of items that the model wrote, and another is sent now. The times of these requests
+are the moments. A decision at a moment uses only the history before it; therefore decisions made moment by moment are
+the same in every longer history.
 
 Calls and outputs are paired over the whole body (`pair`). An output with an ID belongs to the newest open call with
-this ID, since an ID may be used again; outputs and calls without IDs are paired by name, in order. The remaining ones
-are open calls and orphans, whose counterparts a provider may have. A segment is a message of the user, or a run of the
-model with the outputs that follow it (parallel calls are one run). Segments that a call and its output connect form one
-block, wherever they are. A block with a call that is still open at a moment ends after that moment, and is never left
-out.
+this ID, since an ID may be used again; outputs and calls without IDs are paired by name, in order. The remaining calls
+are open, and the remaining outputs are orphans; perhaps the provider stores their counterparts. A segment is a message
+of the user, or a run of the model with the outputs that follow it (parallel calls are one run). Segments that a call
+and its output connect form one block, wherever they are. A block with a call that is still open at a moment ends after
+this moment, so that it cannot be left out yet.
 
 Newer models of Anthropic sign each thinking block together with everything before it: system, tools, all earlier
 messages. If anything before a block has changed, the request is refused, unless this and every later request have a

@@ -74,7 +74,7 @@ _SETTINGS: Final[tuple[Pointer, ...]] = (
     ("model_settings",),
     ("kwargs",),
 )
-"""Places of the objects that may contain these fields."""
+"""Places of the objects in a request that may contain such a field."""
 _NAMES: Final = ("model", "modelId", "model_name", "ls_model_name")
 _AROUND: Final[tuple[Pointer, ...]] = ((), ("metadata",), ("config", "metadata"))
 _ANSWERED_BY: Final[tuple[Pointer, ...]] = (
@@ -142,7 +142,7 @@ class CompactionBudget(Struct, frozen=True, kw_only=True):
 
 
 def room_of(window: ModelWindow) -> UsableWindow:
-    """Returns the usable part of a window, and the deductions from the rest.
+    """Returns the usable part of a window, and what is deducted from the whole.
 
     Raises:
         CoatcheckError: `invalid_request` if nothing of the window is usable.
@@ -188,7 +188,8 @@ def budget_of(
 ) -> CompactionBudget | None:
     """Returns the budget of a body: from the policy, else from the given window, else from the model's known window.
 
-    Within a window, compaction starts at `percent` of the usable part. Returns None without a limit or a window.
+    Within a window, compaction starts at `percent` of the usable part. Returns None if there is neither a limit nor a
+    window.
     """
     if policy.max_tokens is not None:
         limit = start = policy.max_tokens

@@ -34,7 +34,9 @@ _BLANKS: Final = re.compile(r"[ \t\f\v\u00a0]+")
 
 
 def extract_text(form: TextForm, media_type: str | None, url: str | None, payload: bytes) -> ExtractedText | None:
-    """Returns the text view of a payload; None if the text view is the payload itself, or nothing could be read.
+    """Returns the text view of a payload; None if the view is the payload itself without sections, or cannot be made.
+
+    If the `text` of the view is None, the view is the payload itself, with sections.
 
     Args:
         form: how the payload is read as text. For `document`, which needs an adapter, the result is None.

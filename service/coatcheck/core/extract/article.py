@@ -1,8 +1,8 @@
 """Chooses the blocks of a page that form its article, by the prose in its elements. Linear in the page.
 
 Elements are scored by the prose in them, as in browsers' reader modes: a paragraph counts for the element that contains
-it, and half for the one around that. The article is the element with the best score, with siblings that score like it,
-and with the prose between the headline and it.
+it, half for the element around this one, and a third for the next. The article is the element with the best score,
+together with siblings of similar scores and the prose between the headline and this element.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ _NEARLY_ALL: Final = 0.8
 _MIN_PROSE_CHARS: Final = 500
 """Characters of prose below which suspect elements are searched too."""
 _NONE: Final = 140
-"""Characters of prose below which comments are searched too; without any, the page has no article."""
+"""Characters of prose below which comments are searched too. If there is still less prose, the page has no article."""
 _CLIMBS: Final = 4
 """Maximum number of elements around the best element that are tried in its place."""
 _PURE: Final = 0.9
@@ -42,22 +42,24 @@ _PARAGRAPH: Final = 80
 _DENSE: Final = 0.25
 """Share of links that such a paragraph may have."""
 _BEGINNING: Final = 300
-"""Characters from which paragraphs between the headline and the article are its beginning."""
+"""Minimum characters of the paragraphs between the headline and the article that count as the article's beginning."""
 _HEADLINE: Final = 10
-"""Characters from which a heading that the page's title repeats is the headline."""
+"""Minimum characters of a heading that is the headline because the page's title repeats it."""
 _WORD: Final = 5
-"""Characters of a word of the only heading of level 1 from which the title having it says that it is the headline."""
+"""Minimum characters of a word that shows, if the page's title has it as well, that the only heading of level 1 is the
+headline."""
 _SHORT: Final = 30
-"""Characters between blocks of the article that are still part of it."""
+"""Maximum characters of text between two blocks of the article that still belongs to it."""
 _TITLE: Final = 400
 """Characters of a title, or of a heading, that are compared."""
 
 
 def article_blocks(reader: PageReader) -> list[bool]:
-    """Returns for each block whether it is of the article or, in a page without one, not boilerplate.
+    """Returns for each block whether it belongs to the article. Without an article: whether it is not boilerplate.
 
-    If there is a table between the headline and most of the prose, all that is there belongs to the article: the page
-    is about it, as about a product before its reviews. So does what is short between its blocks.
+    If there is a table between the headline and the element with the most prose, everything between these two belongs
+    to the article: such a page is about what the table describes, such as a product before its reviews. Short text
+    between two blocks of the article belongs to it as well.
     """
     headline, is_title = _headline(reader)
     verdicts = _verdicts(reader, headline)
@@ -89,7 +91,7 @@ def article_blocks(reader: PageReader) -> list[bool]:
 
 
 def _join(main: list[bool], blocks: list[PageBlock]) -> None:
-    """Adds to the article what is short between its blocks."""
+    """Adds short text between two blocks of the article to the article."""
     last, size = None, 0
     for place, block in enumerate(blocks):
         if not main[place]:
@@ -103,8 +105,9 @@ def _join(main: list[bool], blocks: list[PageBlock]) -> None:
 def _headline(reader: PageReader) -> tuple[int | None, bool]:
     """Returns the number of the block that is the page's headline, and whether that is sure.
 
-    It is the longest heading that the title repeats, else the first of level 1, which is sure if there is no other and
-    the title has one of its longer words; None when there is neither.
+    It is the longest heading of level 1 or 2 that the title repeats, which is sure. Otherwise, it is the first heading
+    of level 1, which is sure if there is no other of this level and the title has one of its longer words. None if
+    there is neither.
     """
     title = " ".join(reader.title[:_TITLE].split()).casefold()
     best, longest = None, 0
@@ -120,7 +123,10 @@ def _headline(reader: PageReader) -> tuple[int | None, bool]:
 
 
 def _verdicts(reader: PageReader, headline: int | None) -> dict[Element, int]:
-    """Returns the verdict on each element: its own or that of an element around it, unless its prose speaks against."""
+    """Returns the verdict on each element: the worse one of its own and that on the element around it.
+
+    An element's own verdict is ignored if it contains most of the page's prose, or the headline and enough prose.
+    """
     _count(reader, None, CONTENT)
     total = reader.elements[0].prose
     verdicts: dict[Element, int] = {}
@@ -138,7 +144,10 @@ def _verdicts(reader: PageReader, headline: int | None) -> dict[Element, int]:
 
 
 def _count(reader: PageReader, verdicts: dict[Element, int] | None, limit: int) -> None:
-    """Counts characters, prose and score of all elements, over blocks whose verdict is within the limit."""
+    """Counts characters, prose and score of all elements.
+
+    Only blocks whose owner's verdict is at most `limit` count; if `verdicts` is None, all blocks count.
+    """
     for element in reader.elements:
         element.score = element.weight
         element.chars = element.prose = element.linked = 0
@@ -211,9 +220,10 @@ def _is_akin(element: Element, best: Element) -> bool:
 
 
 def _opening(blocks: list[PageBlock], indexes: range, verdicts: dict[Element, int]) -> list[int]:
-    """Returns the paragraphs and code between the headline and the article, which are its beginning unless short.
+    """Returns the numbers of the blocks between the headline and the article that are the article's beginning.
 
-    Short paragraphs are a byline or a standfirst, which the article repeats.
+    These are longer paragraphs and code. Paragraphs without code that have few characters together do not count: they
+    are a byline or a standfirst, which the article repeats.
     """
     opening = [
         place

@@ -230,7 +230,11 @@ class Blocks(TextWriter):
             self._put(f"{fence}\n{body}\n{fence}")
 
     def link(self, text: str, url: str) -> None:
-        """Records a link for the list at the end of the text. Links to the page itself are ignored."""
+        """Records a link for the list at the end of the text.
+
+        Ignores links to the page itself, links other than HTTP, overlong URLs, and links beyond `_MAX_LINKS` in a
+        group.
+        """
         group = self._links.setdefault("" if self._aside is None else self._aside.title, {})
         if len(group) >= _MAX_LINKS or not url or len(url) > _URL_CHARS or url[0] == "#":
             return

@@ -1,7 +1,7 @@
 """Splits a page's markup into tags and texts, and judges by a tag alone whether its element is boilerplate.
 
-Linear in any page; builds no tree and never raises. The verdict is a guess, as names lie: `article.py` overrules it for
-an element with most of the page's prose.
+Linear in any page; builds no tree and never raises. The verdict is a guess, because names can mislead: `article.py`
+overrules it for an element with most of the page's prose.
 """
 
 import html
@@ -10,7 +10,7 @@ from typing import Final
 
 
 def words(text: str) -> frozenset[str]:
-    """Returns the set of the names in a text, which blanks separate."""
+    """Returns the names in a text, which are separated by blanks, as a set."""
     return frozenset(text.split())
 
 
@@ -98,11 +98,11 @@ def pieces(text: str, most: int) -> list[str | None]:
 CONTENT: Final = 0
 """Verdict on an element that nothing marks as boilerplate."""
 SUSPECT: Final = 1
-"""Verdict on an element with a class or ID like boilerplate (`sidebar`, `share`)."""
+"""Verdict on an element with a class or ID like boilerplate (`sidebar`, `share`), and on a form or a caption."""
 COMMENTS: Final = 2
 """Verdict on an element with a class or ID like readers' comments, which may be longer than the article."""
 ASIDE: Final = 3
-"""Verdict on an element that is boilerplate by its tag or role."""
+"""Verdict on an element that is boilerplate by its tag or role, or is hidden from screen readers (`aria-hidden`)."""
 INVISIBLE: Final = 4
 """Verdict on an element that is never shown."""
 _ASIDE_TAGS: Final = words("nav footer aside button menu")
@@ -129,7 +129,7 @@ _OPEN: Final = re.compile(r"\sopen(?=[\s/>=])", re.IGNORECASE)
 _ROLES: Final = words("navigation banner contentinfo complementary search dialog alertdialog menu menubar alert")
 _TAG_WEIGHTS: Final = {"article": 25.0, "main": 15.0, "div": 2.0, "section": 2.0, "pre": 1.0, "td": 1.0, "form": -3.0}
 _LIKELY_WEIGHT: Final = 10.0
-"""Characters of a tag whose attributes are examined."""
+"""Points that an element gets if its class, ID or another attribute indicates an article."""
 _NAMES: Final = 300
 """Maximum characters of class and ID that are examined."""
 

@@ -1,8 +1,9 @@
 """Headings of documents that are readable as they are: Markdown, reStructuredText, plain text. The view is the payload.
 
-Recognises `#` headings and underlined ones outside fenced code, and numbered ones on lines of their own if there are at
-least three; `core/extract/manual.py` those of manuals. In a source file or an output, `#` begins a comment or a banner;
-`reads_as_document` decides by the name or the text whether it is a document nevertheless, whatever tool it came from.
+Recognises `#` headings and underlined headings outside fenced code. If a document has none, at least three numbered
+lines between empty lines are its headings. `core/extract/manual.py` recognises the headings of manuals. In a source
+file or an output, `#` begins a comment or a banner; `reads_as_document` decides by a text's name or content whether the
+text is a document, whatever tool it came from.
 """
 
 import re
@@ -26,7 +27,7 @@ _TITLED: Final = re.compile(rb"\A# [^\n]+\n\r?\n")
 _RULED: Final = re.compile(
     rb"(?:\A|\n\r?\n)[ \t]*(\S[^\n]{1,98}\S)[ \t]*\r?\n[ \t]*(?=([=*#~-]))(\2{3,})[ \t]*\r?\n(?=\r?\n)"
 )
-"""A line with empty ones around it and its underline."""
+"""Matches a title and its underline, with empty lines before and after both."""
 _FENCED: Final = re.compile(rb"^(`{3,}|~{3,})[^\n]*\n(?:.*?^\1|.*\Z)", re.MULTILINE | re.DOTALL)
 _MARKED: Final = re.compile(rb"^#{1,6} \S", re.MULTILINE)
 _ALONE: Final = re.compile(rb"(?:\A|\n\r?\n)#{1,6} \S")
@@ -36,7 +37,7 @@ _CODE: Final = re.compile(
     re.MULTILINE,
 )
 _LITTLE: Final = 3
-"""Number of unindented lines of code, outside fences, with which a text is a source file."""
+"""Number of unindented lines of code, outside fences, from which a text is a source file."""
 _MIN_HEADINGS: Final = 2
 """Minimum headings of a document: a single one may be a comment."""
 _CANDIDATE: Final = re.compile(
@@ -47,19 +48,19 @@ _CANDIDATE: Final = re.compile(
 _MARKDOWN: Final = {b"=": 1, b"-": 2}
 """Levels of underlines in Markdown; in reStructuredText, their order of appearance decides."""
 _MIN_NUMBERED: Final = 3
-"""Numbered headings below which such lines are items of a list."""
+"""Minimum numbered headings of a document; fewer such lines are items of a list."""
 _TITLE_BYTES: Final = 120
-"""Maximum bytes of a title above an underline: those of the longest underline."""
+"""Maximum bytes of a title above an underline: as many as the longest underline has."""
 _SENTENCE: Final = (b".", b",", b";", b":", b"?", b"!")
 
 
 def reads_as_document(media_type: str | None, url: str | None, data: bytes) -> bool:
     """Returns whether a text of unknown type is a document with headings.
 
-    It is if its media type or the ending of its name says so; if its first 64 KiB have Markdown headings below the
-    first level between empty lines (two of them, or one and a title in the first line), or an underlined title in the
-    first line and another one, each with an underline of its own length; or if it is a manual. A source file with such
-    comments is not.
+    A text is a document if its media type or the ending of its name says so, or if it is a manual. It also is one if
+    its first 64 KiB have two Markdown headings below the first level between empty lines (after a title in the first
+    line, one is enough), or two underlined titles, each as long as its underline and one of them in the first line. A
+    source file with such comments, or with `#!` at its beginning, is not a document.
     """
     if any(name in (media_type or "") for name in _DOCUMENTS):
         return True
@@ -115,7 +116,7 @@ class _HeadingCollector:
         self._fence = b""
         self._marked: list[SectionStart] = []
         self._ruled: dict[int, bytes] = {}
-        """The underlined ones, and their underline characters."""
+        """The underline character of each underlined heading, by the heading's number in `_marked`."""
         self._numbered: list[SectionStart] = []
 
     def take(self, match: "re.Match[bytes]", at: int, line: int) -> None:

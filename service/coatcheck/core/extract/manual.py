@@ -1,8 +1,8 @@
-"""Headings of manuals: lines that are not indented, above text that is. Manual pages, options' help, and RFCs.
+"""Finds the headings of manual pages, descriptions of options, and RFCs: lines without indentation above indented text.
 
 Headings are in capitals (`SEE ALSO`), numbered (`3.1.  Terms`), or end in a colon where options are listed below
-(`Output options:`). A text is a manual if most of what it does not indent are such headings; then all of its titles
-without indentation are headings, and those that a manual page indents less than its text.
+(`Output options:`). A text is a manual if most of its blocks without indentation are such headings. Then all of its
+titles without indentation are headings and, in a manual page, also titles that are indented less than the text.
 """
 
 import re
@@ -16,9 +16,10 @@ from coatcheck.core.extract.blocks import SectionStart
 from coatcheck.core.text.scan import BlockPattern
 
 _FIRST_BYTES: Final = 1024
-"""Bytes in which a manual has an indented line: most other texts are refused by them at once."""
+"""Bytes at the beginning of a text, among which a manual has an indented line. Most other texts are refused by this at
+once."""
 _INDENT_BYTES: Final = 2 * 1024
-"""Bytes of which a third of the lines must be indented."""
+"""Bytes at the beginning of a text, in which a third of the lines must be indented."""
 _HEAD_BYTES: Final = 16 * 1024
 """Bytes of a text that are examined: a few pages of a manual."""
 _COLOUR: Final = r"(?:\x1b\[[0-9;]*m)*"
@@ -31,18 +32,19 @@ _LABEL: Final = re.compile(r"[A-Za-z][\w ,/'()&.-]{1,58}:")
 _TITLE: Final = re.compile(r"[A-Z][^\n]{1,58}[^\s.,;:=\\{}\[\]<>|]:?")
 _OPTION: Final = re.compile(rb"^[ \t]+-{1,2}\w|^ {0,2}(?i:usage):?[ \r\n]", re.MULTILINE)
 _PAGE: Final = re.compile(rb"\s*(\S{1,60}\(\w{1,9}\))[ \t]{2}[^\n]*[ \t]\1\s*\n")
-"""Matches the first line of a manual page, of which few headings may be near."""
+"""Matches the first line of a manual page. After such a line, one heading fewer is enough."""
 _ESCAPES: Final = re.compile(_COLOUR.encode())
 _INDENT: Final = re.compile(rb"^ +(?=\S)", re.MULTILINE)
 _WIDE: Final = re.compile(r"\S(?:\t|  )")
 """Matches a line with columns, as the head and foot of a page have."""
 _MIN_HEADINGS: Final = 3
-"""Headings that a manual has, and lines of options."""
+"""Minimum headings of a manual and, if some of them end in a colon, minimum lines with options."""
 _BLOCKS_PER_HEADING: Final = 4
-"""Blocks without indentation for each heading, and for one more, from which nothing else is examined; also lines, for
-four more."""
+"""Maximum blocks without indentation per heading, where one heading more is counted than were found; and maximum lines
+without indentation per heading, where four more are counted. Beyond either, a text is refused at once."""
 _TITLE_WORDS: Final = 8
-"""Maximum words of a title that only its capital letter and its place mark; more are a sentence."""
+"""Maximum words of a title that is recognised only by its capital letter and its place; a line of more words is a
+sentence."""
 _LONG: Final = 80
 """Maximum characters of a heading."""
 _BLANK: Final = {b" ", b"\t"}
@@ -58,7 +60,7 @@ class _Outer(Struct, frozen=True):
     strong: bool
     """Whether it is written as only headings are."""
     alone: bool
-    """Whether it may be a heading: a title above what is indented."""
+    """Whether it may be a heading: a title above indented text."""
 
 
 def is_manual(data: bytes) -> bool:
@@ -80,7 +82,7 @@ def is_manual(data: bytes) -> bool:
         if outer is not None:
             blocks += 1
             strong += [outer.title] if outer.strong and outer.alone else []
-    # A log of commands repeats its headings; those of a manual are all different, and most of its blocks.
+    # A log of commands repeats its headings. Most headings of a manual are different, and they are most of its blocks.
     distinct, least = len(set(strong)), _MIN_HEADINGS - (_PAGE.match(head) is not None)
     if distinct < least or 2 * distinct < blocks or 5 * distinct < 4 * len(strong):
         return False
@@ -105,7 +107,7 @@ def manual_headings(data: bytes) -> list[SectionStart]:
 
 
 def _outer(data: bytes) -> Iterator[_Outer | None]:
-    """Yields lines that are not indented: the first of a block, or None for another one, and for the head of a page."""
+    """Yields the first line of each block without indentation; None for its other lines, and for the head of a page."""
     before = 0
     for start, end, *_ in _OUTER.lines(data):
         follows, before = before == start > 0, end
@@ -120,7 +122,7 @@ def _outer(data: bytes) -> Iterator[_Outer | None]:
 
 
 def _second(data: bytes) -> Iterator[tuple[int, str, int]]:
-    """Yields headings of the second level: alone, indented less than what is below."""
+    """Yields headings of the second level: lines that stand alone, and are indented less than the text below."""
     for start, end, *_ in _INNER.lines(data):
         title = _plain(data[start:end])
         apart = _above(data, start)[:1] not in _BLANK and title[-1:] not in ".,:;"

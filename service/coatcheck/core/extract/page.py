@@ -1,4 +1,4 @@
-"""The text view of a page: its blocks as text, the article apart from its surroundings. Linear in the markup."""
+"""The text view of a page: its blocks as text, with the article separate from the rest. Linear in the markup."""
 
 import html
 import re
@@ -19,9 +19,11 @@ NO_TEXT: Final = "[No text without JavaScript. view=raw has the source of the pa
 def extract_page(
     text: str, url: str | None, *, partial: bool = False, is_article: bool = False
 ) -> ExtractedText | None:
-    """Returns the text view of a page: all of its visible text, in order; None if the page has no text.
+    """Returns the text view of a page: all of its visible text, in order; None if there is nothing to show.
 
     Text around the article is in asides. Text for browsers without scripts is included only if there is no other text.
+    A line before it then says that the page has no text without JavaScript; a page with scripts and without any text
+    has only this line.
 
     Args:
         text: the markup of the page.

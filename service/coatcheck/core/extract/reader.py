@@ -57,13 +57,13 @@ _PASSED: Final = words("div p address")
 """Elements between a start tag and the list item that it ends; any other element between them keeps the item open.
 Cells and rows are ended through every element but a table."""
 _CELL: Final = 300
-"""Characters of a cell that is still shown in a row ..."""
+"""Maximum characters of a cell for which its row is shown as a row."""
 _NAMED_CELL: Final = 1_200
-"""... or in a row of a table whose columns have names."""
+"""Maximum characters of such a cell in a table whose columns have names."""
 _NAME: Final = 60
-"""Characters of a column's name."""
+"""Maximum characters of a column's name."""
 _SPAN: Final = 200
-"""Columns or rows that one cell may span; browsers take up to 1,000 columns."""
+"""Maximum columns or rows that one cell may span; browsers allow up to 1,000 columns."""
 _TAGS: Final = 400_000
 """Maximum tags that are read, which takes about two seconds; typical pages have some thousands."""
 _CLOSES: Final = 64
@@ -134,7 +134,7 @@ class _Table(Struct, eq=False):
     """Number of the row's first block."""
     cells: int = 0
     columns: list[int] = []
-    """Of each cell of the row, its first column."""
+    """The first column of each cell of the row."""
     heads: int = 0
     """Cells of the row that are headers."""
     is_head: bool = True
@@ -145,7 +145,7 @@ class _Table(Struct, eq=False):
     next_column: int = 0
     """Where the next cell begins, if no cell above spans that place."""
     below: dict[int, int] = {}
-    """By column: rows below that a cell above spans."""
+    """By column: how many further rows the cell above spans."""
 
     def begin_row(self, start: int) -> None:
         self.start, self.cells, self.heads, self.next_column = start, 0, 0, 0
@@ -165,7 +165,7 @@ class _Table(Struct, eq=False):
         self.next_column += width
 
     def render(self, texts: list[str]) -> list[str]:
-        """Returns the cells of the row, each with its column's name; names columns if all are headers."""
+        """Returns the row's cells, each with its column's name. If all cells are headers, they name the columns."""
         if self.heads == self.cells:
             names = self.names if self.is_head else {}
             ends = [*self.columns[1:], self.next_column]
@@ -206,7 +206,7 @@ class PageReader:
         """Number of open elements that are not shown."""
 
     def read(self, text: str) -> None:
-        """Reads the whole page. May be called once."""
+        """Reads the whole page. Must be called only once."""
         split = pieces(text, _TAGS)
         last = len(split) - 1
         self.partial = last >= 4 * _TAGS
@@ -363,7 +363,8 @@ class PageReader:
     def _row(self, table: _Table) -> None:
         """Merges the blocks of a row's cells into one block, unless the table only serves the layout of the page.
 
-        It does if a cell is long, or holds blocks other than paragraphs and list items.
+        A table serves the layout if a cell is long, contains another table, or contains blocks other than paragraphs
+        and list items.
         """
         if table.is_layout or table.cells < 2:  # noqa: PLR2004 - one cell is no row
             return

@@ -1,8 +1,8 @@
 """Text views of JSON: indented documents, Jupyter notebooks, tool results of several parts, search responses.
 
 Values stay as they are written, but a name that states type and size replaces encoded bytes. `core/views/parts.py`
-defines what a part is. `core/search` lays out search responses: budgeted searches cite ranges of that view, so that
-there must be only one way to make it.
+defines what a part is. `core/search` lays out search responses: budgeted searches cite ranges of that view, so there
+must be only one way to make it.
 """
 
 import html
@@ -39,7 +39,8 @@ _MAX_TOKENS: Final = 4_000_000
 def extract_json(data: bytes) -> ExtractedText | None:
     """Returns the indented text of a JSON document, with names in place of encoded bytes.
 
-    None if the document is readable as it is, is NDJSON, or does not begin like JSON.
+    None if the document does not begin like JSON. Also None if it contains no encoded bytes, and is readable as it is
+    or is NDJSON.
     """
     body = data.removeprefix(_BOM).strip(b" \t\r\n")
     if body[:1] not in {b"{", b"["}:

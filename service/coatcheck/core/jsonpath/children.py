@@ -116,7 +116,7 @@ class Children:
     def _take(self, batch: ChildBatch) -> None:
         first, self._index = self._index, self._index + len(batch.starts)
         numbers = range(len(batch.starts) - batch.blank)
-        # Of a slice, only the children in this batch that it selects.
+        # If the selector is a slice, take only the children of this batch that it selects.
         if self._wanted is not None:
             begin = max(first, self._wanted.start)
             begin += (self._wanted.start - begin) % self._wanted.step
@@ -130,7 +130,7 @@ class Children:
                     return
 
     def _together(self, batch: ChildBatch, numbers: range) -> list[Held] | None:
-        """Returns children decoded together.
+        """Decodes children together, and returns them.
 
         None if they are not consecutive, too long together, or if one of them is not strict JSON or is too deep.
         """
@@ -270,7 +270,8 @@ def _from(ask: PageRequest, page_builder: PageBuilder, first: DescentPosition) -
     # Otherwise its children are read one by one, if possible.
     selector = plan.children
     if selector is None and (plan.single or (plan.spread and place.kind == "array")):
-        # The result of lines is every line. The result of `..name` for an array is its results for all elements.
+        # If the document has one value per line, each line is a result. `..name` on an array gives the results of
+        # `..name` on each of its elements.
         selector = Wildcard()
     if selector is None:
         yield from _whole(ask, page_builder, place)

@@ -201,7 +201,7 @@ def _nth(place: DescentPosition, index: int) -> Walk[tuple[int, int, int] | None
 
 
 def nothing(place: DescentPosition) -> Walk[str]:
-    """Returns a message that quotes the text in place of a value."""
+    """Returns a message that quotes the text at the place where a value should be."""
     where = normalize_path(place.path)[:300]
     beginning = yield walk.Want(place.at, min(place.source.size, place.at + 20))
     word = _PUNCTUATION.split(beginning, 1)[0].decode("utf-8", "replace")

@@ -5,8 +5,8 @@ are compared and measured in Unicode scalar values. Booleans do not count as num
 
 The patterns of `match` and `search` are I-Regexps (RFC 9485). They are translated to RE2, which runs in linear time.
 The translation is not recursive, because a pattern may come from the document. A pattern that is not an I-Regexp
-matches nothing, as RFC 9535 requires; nor does a pattern that is too large for RE2. `^` and `$` are anchors, as in the
-compliance suite of RFC 9535.
+matches nothing, as RFC 9535 requires; a pattern that is too large for RE2 matches nothing either. `^` and `$` are
+anchors, as in the compliance suite of RFC 9535.
 """
 
 import re

@@ -58,7 +58,11 @@ class Resume(Struct, frozen=True, gc=False, tag="p", array_like=True):
 
 
 class ValueHit(Struct, frozen=True, gc=False):
-    """One value of a page. It is in no cycle, so that the garbage collector need not track its thousands of objects."""
+    """One value of a page.
+
+    It is in no cycle of references, so the garbage collector need not track such values, of which a page may have
+    thousands.
+    """
 
     path: list[Step]
     """The steps from the root to the value."""
@@ -120,7 +124,10 @@ def compact(value: object, *, odd: bool = False) -> str:
 
 
 def cut(value: object, keep: int, *, odd: bool = False) -> tuple[str, bool]:
-    """Returns the first `keep` characters of a value's compact text, and whether they are the complete text."""
+    """Returns the first `keep` characters of a value's compact text, and whether they are the complete text.
+
+    If the value is a string of more than `keep` characters, escapes are not counted, so that the text may be longer.
+    """
     if isinstance(value, str) and len(value) > keep:
         return compact(value[:keep], odd=odd)[:-1], False
     text = compact(value, odd=odd)
@@ -193,7 +200,7 @@ class PageBuilder:
         start: the position at which the page begins.
         found: number of values that were found for this page and all earlier pages.
         full_at: the position of the first value for which the page has no room; None if it has room for all so far.
-        spent_at: the position at which the time was up; None if it is not.
+        spent_at: the position at which the time was up; None if it is not up.
         broken: number of children that were left out because they are not JSON, or are nested too deeply.
         odd: whether a value contains something that strict JSON cannot represent.
         cut_short: whether the document, or the current line, ends before its JSON does.

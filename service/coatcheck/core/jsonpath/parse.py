@@ -106,7 +106,7 @@ class _Parser:
             elif self._take("."):
                 selectors = (self._short(),)
             else:
-                self._at = before  # blanks do not end a path
+                self._at = before  # blanks at the end are no part of the path
                 return tuple(out)
             out.append(Segment(selectors, descendant))
             if len(out) > MAX_SEGMENTS:
@@ -265,7 +265,7 @@ class _Parser:
         return int(match[1], 16)
 
     def _take(self, word: str) -> bool:
-        """Skips blanks, and `word` if it follows them; returns whether it did."""
+        """Skips blanks, and then `word` if it follows; returns whether it followed."""
         self._match(_BLANK)
         is_next = self._text.startswith(word, self._at)
         self._at += len(word) if is_next else 0

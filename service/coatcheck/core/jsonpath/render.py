@@ -30,7 +30,7 @@ LISTED_CHARS: Final = 4_000
 _CLIP_CHARS: Final = (LISTED_CHARS, 1_000, 300, 80, 20)
 """Maximum characters of each value. If not even one value fits, the next smaller number is tried."""
 _MIN_CHARS_PER_TOKEN: Final = 3
-"""Characters that a token usually has at least."""
+"""Minimum characters that a token usually has."""
 _COUNTED_ROWS: Final = 200
 """Rows whose tokens are counted in one call of the tokenizer."""
 _LOCATION_CHARS: Final = 160
@@ -231,7 +231,7 @@ def _clip(text: str, max_chars: int) -> str:
 MAX_MEMBERS: Final = 1_000
 """Maximum members of an object that are listed; further members are only counted."""
 _SCALAR_BYTES: Final = 80
-"""Maximum bytes of a string, number or constant that is shown; of a longer one, only type and size are."""
+"""Maximum bytes of a string, number or constant that is shown; of a longer one, only type and size are shown."""
 _NAME_CHARS: Final = 120
 """Maximum characters that are shown of a name."""
 _EXAMPLE_CHARS: Final = 160

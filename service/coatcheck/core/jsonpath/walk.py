@@ -24,11 +24,11 @@ _SCALAR_END: Final = b",]} \t\n\r"
 _OPENERS: Final = b"[{"
 _AFTER: Final = b",]}"
 _MIN_LINE_BYTES: Final = 16
-"""Lines of fewer bytes are checked for being blank; longer lines are taken not to be."""
+"""Bytes of a line below which the line is checked for being blank; longer lines are assumed not to be blank."""
 _NAME_BYTES: Final = 4_000
 """Maximum bytes that are read of the name of a long member."""
 _ESCAPE_BYTES: Final = 6
-"""Maximum bytes for which one byte of a name may stand escaped, as in `\\u0041`."""
+"""Maximum bytes that one byte of a name takes if it is escaped, as in `\\u0041`."""
 INDEXED_CHILDREN: Final = 100_000
 """Children at the end of a container whose positions are remembered while the children are counted. To locate an
 earlier child by a negative index, a second pass is needed."""
@@ -286,7 +286,10 @@ class ChildReader:
 
 
 class LineReader:
-    """Reads documents on separate lines as if they were the elements of an array. Blank lines do not count."""
+    """Reads documents on separate lines as if they were the elements of an array.
+
+    Skips blank lines, but not lines of `_MIN_LINE_BYTES` or more blanks.
+    """
 
     def __init__(self, source: WalkSource, at: int) -> None:
         """Positions the reader at the first byte of a line."""

@@ -81,9 +81,11 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     ttl: int | None | UnsetType = UNSET
     """Seconds that an artifact is kept if the caller specifies none; None: forever."""
     idle_ttl: int | None | UnsetType = UNSET
-    """Seconds without a read if the caller specifies none; at least a minute."""
+    """Seconds without a read after which an artifact expires, if the caller specifies none: at least 60; None:
+    never."""
     max_ttl: int | None | UnsetType = UNSET
-    """Maximum seconds from creation that a caller may request. Longer requests are reduced; a pin suspends it."""
+    """Maximum seconds from creation that a caller may request. Longer requests are reduced. It does not apply to pinned
+    artifacts."""
     max_bytes: int | None | UnsetType = UNSET
     """Maximum stored bytes of a namespace."""
     max_artifacts: int | None | UnsetType = UNSET
@@ -105,15 +107,16 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     search_keep_summary: bool | UnsetType = UNSET
     """Whether sentences and sources of a web search stay for later turns (`true`, the default), or only one line."""
     search_max_searches: int | None | UnsetType = UNSET
-    """Maximum searches with results in a session; further ones are told so, and not stored."""
+    """Maximum searches with results in a session; further searches are answered with a notice of this limit, and not
+    stored."""
     search_max_searches_per_turn: int | None | UnsetType = UNSET
     """Maximum searches with results in a turn that the caller names."""
     search_max_results: int | UnsetType = UNSET
-    """Results of a web search whose text is shown, if the caller specifies no number."""
+    """Maximum results of a web search whose text is shown, if the caller specifies none."""
     search_max_tokens_per_result: int | UnsetType = UNSET
-    """Tokens of one such result, if the caller specifies none."""
+    """Maximum tokens of the text of one result, if the caller specifies none."""
     search_max_total_tokens: int | UnsetType = UNSET
-    """Tokens of a web search's text, if the caller specifies none."""
+    """Maximum tokens of the whole text of a web search, if the caller specifies none."""
     search_allowed_domains: tuple[str, ...] | UnsetType = UNSET
     """The only sites whose results a web search shows, whatever the caller specifies; empty: all."""
     search_excluded_domains: tuple[str, ...] | UnsetType = UNSET
@@ -236,7 +239,7 @@ class Rules:
     ) -> dict[str, PolicySource]:
         """Returns the source of each field that some scope sets."""
         sources: dict[str, PolicySource] = {}
-        # From the least specific on, so that later ones overwrite.
+        # From the least specific scope on, so that the values of more specific scopes overwrite earlier ones.
         for scope in self._scopes(namespace, session, kind, tool_name, labels):
             policy = self._policies.get(scope)
             for field, value in decisions(policy).items() if policy is not None else ():

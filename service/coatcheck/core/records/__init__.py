@@ -1,1 +1,1 @@
-"""Records: what rows, objects, elements and items have in common, counted by one statistic and shown in one way."""
+"""Records: rows, objects, elements and items in one form, counted by one statistic and shown in one way."""

@@ -1,6 +1,6 @@
 """Puts records into words: how often values occur, their ranges, and single records.
 
-`records_in` reads what is no JSON: XML, YAML, blocks of pairs, tables in columns.
+`records_in` reads texts other than JSON: XML, YAML, blocks of pairs, tables in columns.
 """
 
 import re
@@ -46,7 +46,7 @@ def show_value(value: object, records: RecordList, most: int = _VALUE_CHARS) -> 
 
 
 def name_of(each: Examined, number: int, most: int = LONGEST_TEXT) -> str:
-    """Returns what a record is called, behind what it is in where that tells it apart; or else its place."""
+    """Returns a record's name, after the name of the record around it if known; if it has no name, its location."""
     own = each.records.columns[each.title][number] if each.title else None
     names = [above for above in [each.above.get(number)] if above]
     names += [] if own is None else [" ".join(str(own).split())]
@@ -54,7 +54,10 @@ def name_of(each: Examined, number: int, most: int = LONGEST_TEXT) -> str:
 
 
 def show_message(each: Examined, number: int, others: Mapping[object, str] | None = None) -> str:
-    """Returns the line of a record's message that says most, in quotation marks; `others` are those of events."""
+    """Returns the most informative line of a record's message, in quotation marks; empty if there is no message.
+
+    `others` has messages by name, for records without a message of their own.
+    """
     text = message_of(each, number)
     if text is None and others is not None and each.title is not None:
         text = others.get(each.records.columns[each.title][number])
@@ -177,7 +180,7 @@ def _is_worth_telling(each: Examined, name: str, statistic: FieldStatistic) -> b
 
 
 def _is_ranged(last: str, statistic: FieldStatistic) -> bool:
-    """Returns whether a field is described by its range: times are, and numbers that are neither codes nor few."""
+    """Returns whether a field is described by its range: it has times, or many different numbers that are no codes."""
     counts = statistic.counts
     if statistic.least is None or counts is None or not statistic.is_number:
         return statistic.least is not None
@@ -243,7 +246,7 @@ def documents_in(text: bytes) -> list[RecordList]:
 
 
 def records_in(text: bytes) -> list[RecordList]:
-    """Returns the records of a whole text, in the first form that all of it has."""
+    """Returns the records of a whole text, read in the first form that fits all of it."""
     if documents := documents_in(text):
         return documents
     table = read_columns(text.decode("utf-8", "replace"))

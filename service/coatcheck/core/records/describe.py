@@ -42,19 +42,19 @@ _LISTS: Final = 2
 _EXAMINED: Final = 12
 """Maximum lists that are examined, longest first."""
 _MIN_RECORDS: Final = 8
-"""Minimum records of a list in which no record failed."""
+"""Minimum records of a list that is described although no record failed."""
 _MIN_WITH_FAILURE: Final = 3
-"""Minimum records of a list in which a record failed."""
+"""Minimum records of a list that is described because a record failed."""
 _NAMED: Final = 10
 """Maximum failed records that are listed by name."""
 _MAX_MESSAGES: Final = 3
-"""Failing records whose messages are shown, and odd ones."""
+"""Maximum failed records that are shown with their messages, and maximum odd records that are shown."""
 _RARELY: Final = 0.1
 """Maximum share of the records that a path to a rare value leads to."""
 _EVENTS: Final = 1_000
-"""Failed records, or events, whose messages are compared."""
+"""Maximum failed records, and maximum events, whose messages are compared."""
 _SHOWN_SHARE: Final = 0.9
-"""Maximum share of a card's tokens, after the names, that facts get if they show records."""
+"""Maximum share of a card's tokens, without those of its names, that facts get if they show records."""
 _COUNTED_SHARE: Final = 0.5
 """Maximum share of these tokens if facts only count records: more would take space from excerpts that tell more."""
 _SHOWS: Final = ("Failing: ", "Odd: ", "First: ")
@@ -68,7 +68,7 @@ def shows_records(facts: Sequence[str]) -> bool:
 
 
 def share_of(facts: Sequence[str]) -> float:
-    """Returns the share of a card's tokens, after the names, that facts about records get; 0 without such facts."""
+    """Returns the share of a card's tokens, without those of its names, that facts about records get; 0 if none do."""
     if shows_records(facts):
         return _SHOWN_SHARE
     return _COUNTED_SHARE if any(map(_COUNTS.match, facts)) else 0.0
@@ -82,11 +82,16 @@ class RecordFacts(Struct):
     path: str | None = None
     """A JSONPath to the records that failed, or are odd."""
     rare: str | None = None
-    """A JSONPath to those with a rare value of few, if more than a card shows: failed ones first."""
+    """A JSONPath to the records with a rare value, if they are more than a card shows. A value that states a failure is
+    preferred."""
 
 
 def tell_first_failed(records: RecordList, failed: int, size: int) -> list[str]:
-    """Returns how many of the records of a longer list failed, and what the first of these, which are given, say."""
+    """Returns lines on the failures in a longer list: how many records failed, and what the first of these say.
+
+    `records` has the first failed records, `failed` is the number of all failed records, and `size` that of all
+    records.
+    """
     each = examine_list(records)
     each.failed = range(records.size)
     line = f"Failing: {failed} of {show_size(replace(each, records=replace(records, size=size)))}"
@@ -117,7 +122,10 @@ def tell(lists: Iterable[RecordList]) -> RecordFacts:
 
 
 def _others(each: Examined) -> dict[object, str]:
-    """Returns what events of the same name say, for failed records without a message: a failure, or else the first."""
+    """Returns messages for failed records by name, from other records of the same name; empty if none are needed.
+
+    A message that states a failure is preferred to the first one.
+    """
     out: dict[object, str] = {}
     if each.title is None or all(message_of(each, number) for number in each.failed[:_EVENTS]):
         return out
@@ -130,13 +138,14 @@ def _others(each: Examined) -> dict[object, str]:
 
 
 def _failing(each: Examined) -> list[str]:
-    """Returns lines about the failed records: their number, their names or commonest messages, and a few examples."""
+    """Returns lines about the failed records: their number, their names or most common messages, and a few examples."""
     if not each.failed:
         return []
     size = f"Failing: {len(each.failed)} of {show_size(each)}"
     lines = [size]
     others = _others(each)
-    # Few failed records are shown whole; of many, the names, or else the commonest messages, and a few examples.
+    # Few failed records are shown whole. Of many, the names or else the most common messages are shown, and a few
+    # examples.
     if len(each.failed) <= _MAX_MESSAGES:
         return [size, *(show_record(each, number, _fields_of(each, number), others) for number in each.failed)]
     if each.title or each.above:

@@ -73,11 +73,15 @@ class Examined(Struct):
     odd: dict[int, list[str]]
     """Odd fields by the number of the record."""
     above: dict[int, str] = {}
-    """What failed and odd records are in, by their number."""
+    """The name of the record around a failed or odd record, by the number of the latter."""
 
 
 def examine_lists(lists: Sequence[RecordList]) -> list[Examined]:
-    """Returns what is known of complete lists of one document; what contains a failed record states none of its own."""
+    """Returns the examination of each complete list of one document.
+
+    If a failed record contains a failed record of another list, its own list reports no failures, because the inner
+    records say more.
+    """
     every = [examine_list(each) for each in lists]
     by_list = {id(each.records): each for each in every}
     owners = chain.from_iterable(_owners(each, number) for each in every for number in each.failed)
@@ -92,7 +96,7 @@ def examine_lists(lists: Sequence[RecordList]) -> list[Examined]:
 
 
 def examine_list(records: RecordList) -> Examined:
-    """Returns what is known of the records of one list."""
+    """Returns the examination of the records of one list."""
     _resolve(records)
     statistics = {name: examine(column) for name, column in records.columns.items()}
     verdict, failed = find_failures(records, statistics)
@@ -102,7 +106,7 @@ def examine_list(records: RecordList) -> Examined:
 
 
 def _owners(each: Examined, number: int) -> Iterator[tuple[RecordList, int]]:
-    """Yields the records that a record is in, the nearest first."""
+    """Yields the records that contain a record, the nearest first."""
     owner = each.records.owners[number] if each.records.owners else None
     while owner is not None:
         yield owner
@@ -110,9 +114,10 @@ def _owners(each: Examined, number: int) -> Iterator[tuple[RecordList, int]]:
 
 
 def _above(each: Examined, numbers: Sequence[int], by_list: dict[int, Examined]) -> dict[int, str]:
-    """Returns what the nearest records with a name are called that these records are in, if each has its own.
+    """Returns, by record number, the name of the nearest named record that contains the record.
 
-    A scenario is called so beside its failed step, a suite with many failed tests is not.
+    Empty unless most of these records have a container of their own: a failed step is shown with the name of its
+    scenario, but many failed tests are not shown with the name of their common suite.
     """
     owners: dict[int, tuple[int, int, str]] = {}
     for number in numbers:
@@ -127,7 +132,7 @@ def _above(each: Examined, numbers: Sequence[int], by_list: dict[int, Examined])
 
 
 def _resolve(records: RecordList) -> None:
-    """Names the records that refer by an ID to something that another one names: `testID` to `test.id`, `test.name`."""
+    """Names records that refer by ID to something that another record names: `testID` to `test.id` and `test.name`."""
     columns = dict(records.columns)
     for reference, values in columns.items():
         match = _REFERENCE.fullmatch(reference)
@@ -207,7 +212,11 @@ def _odd_fields(
 
 
 def _odd_in(column: Column, statistic: FieldStatistic, size: int) -> list[int]:
-    """Returns the records with a rare value of few, one that few have, or a number far from all others."""
+    """Returns the numbers of the records that are odd by a field.
+
+    These have a rare value or an outlying number, or they are among the few records that have the field, or that lack
+    it.
+    """
     limit = min(_ODD, max(1, int(size * _RARE)))
     if statistic.present <= limit:
         return [number for number, value in enumerate(column) if value is not None]
@@ -227,7 +236,11 @@ def _odd_in(column: Column, statistic: FieldStatistic, size: int) -> list[int]:
 
 
 def _far(numbers: Sequence[float]) -> set[float]:
-    """Returns the one or two numbers that are farther from the next than nearly all others are apart."""
+    """Returns the numbers at either end that are farther from the next one than nearly all other numbers are apart.
+
+    These are at most two at each end. There are none among few numbers, or if each number is greater than the one
+    before it.
+    """
     ordered = np.sort(np.array(numbers))
     if len(ordered) <= 2 * _MIN_RECORDS or all(above > below for below, above in pairwise(numbers)):
         return set()
@@ -241,13 +254,13 @@ _VALUE: Final = 80
 _SCALARS: Final = 24
 """Maximum values that are listed."""
 _MAP: Final = 40
-"""Maximum members of the document with which the values in its inner objects are listed as well."""
+"""Maximum members of a document for which the values in its inner objects are listed as well."""
 _NESTED: Final = 12
 """Maximum members of an inner object whose values are all listed."""
 _IDENTITY: Final = frozenset(["id", "name", "title", "version", "status", "state", "summary", "error", "message"])
-"""Members of a larger one whose values are named: what it is, and how it is."""
+"""Members of a larger inner object whose values are listed: they say what it is, and in which state."""
 _TELLS: Final = re.compile(r"(?i)(?:^|[.\]])(?:\w*(?:message|error|reason|description)|msg|detail|text|title)?$")
-"""Matches the names of texts that tell it, rather than where it happened."""
+"""Matches the names of texts that say what is wrong, rather than where it happened."""
 _DESCRIBES: Final = re.compile(r"(?i)(?:^|\.)description$")
 _STATING: Final = re.compile(
     r"(?i)\w*(?:error|warning|fail|problem|violation|vulnerab|issue|alert|finding|diagnostic|result)\w*"
@@ -266,8 +279,8 @@ _PAGE: Final = 20
 def top_values(value: object) -> str | None:
     """Returns the short values of an object and of small objects inside it, such as `status="failed", error.code=7`.
 
-    Of larger objects in it, what they are called; also the values of the first of its `errors`, and of what is wrong
-    the beginning of long texts.
+    Of a larger inner object, only the values in `_IDENTITY` are included. Also included are the values of the first
+    element of a list that is named like a failure, and the beginnings of long texts that say what is wrong.
     """
     if not isinstance(value, dict):
         return None
@@ -303,7 +316,10 @@ def _short(value: object) -> str | None:
 
 
 def largest_path(value: object) -> str | None:
-    """Returns the path of what says what was found, or of the largest value, as far down as one is most of another."""
+    """Returns the JSONPath of the member that says what was found, or of the largest value; None if there is neither.
+
+    The path leads further down as long as one member is at least half of the value around it.
+    """
     path, inner, size, is_stated = "$", value, 0, False
     for _ in range(_MAX_STEPS):
         if isinstance(inner, list):

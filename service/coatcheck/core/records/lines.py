@@ -1,4 +1,4 @@
-"""Lines with a typed field, like the file that they are about, and lines with words in columns."""
+"""Counts what lines have in common: typed fields such as the file of a message, words in columns, `key=value` pairs."""
 
 import re
 from collections import Counter
@@ -53,28 +53,29 @@ _PAIR: Final = re.compile(
 )
 """Matches `key=value`, unless it is a part of an address or an option, and `Key: number`."""
 _BEGINS_VALUE: Final = re.compile(rb"=[^=\s]|: [-+]?\d")
-"""Matches in every pair, much faster."""
+"""Matches inside every pair, and is much faster than `_PAIR`."""
 _BEFORE: Final = " "
-"""Name, which no key has, of what is before the first pair."""
+"""Name of the column with the text before the first pair. No key has this name."""
 _RARE: Final = 0.1
-"""Minimum share of the lines that have pairs."""
+"""Minimum share of the lines that must have the most frequent key."""
 _PAIRS: Final = 2
-"""Minimum keys that most lines with pairs have: one alone may be an option of a command, or a part of an address."""
+"""Minimum number of keys that most of these lines have: a single key may be an option of a command, or a part of an
+address."""
 _MANY: Final = 20
-"""Minimum lines, and lines per different word, where words are counted."""
+"""Minimum number of lines in which words or pairs are counted, and minimum number of lines per different word."""
 _WORDS: Final = 6
-"""Columns of words that are examined."""
+"""Maximum columns of words that are examined."""
 _OFTEN: Final = 0.1
-"""Minimum share of the lines that end with a word that is counted beside many others."""
+"""Minimum share of the lines that must end with a word for it to be counted although many other words occur there."""
 _NAMING: Final = re.compile(r"[A-Za-z][\w./:-]+\w")
 """Matches words that say something by themselves."""
 _SHORT: Final = 2
-"""Maximum lines without a word in a column that all others have: a heading, or a total."""
+"""Maximum lines that have no word in a column in which all others have one: a heading and a total."""
 _NUMBER: Final = re.compile(rb"[-+]?\d[\d.,]*[%a-zA-Z]{0,3}")
 _MAX_WORDS: Final = 8
 """Maximum different words that are counted: lines of several sorts have more."""
 _MAX_SHARE: Final = 0.95
-"""Maximum share of the lines with one word, of which nothing needs to be counted otherwise."""
+"""Maximum share of the lines that have the same word; beyond it, a count tells nothing."""
 
 
 @final
@@ -127,16 +128,16 @@ def facts_of_lines(text: bytes) -> list[str]:
 
 
 def facts_of_words(text: bytes) -> list[str]:
-    """Returns how often words occur in columns of lines of which each has one of a few, and the ranges of numbers.
+    """Returns how often words occur in those columns of lines that have few different words, and the ranges of numbers.
 
-    The last word names lines if it tells them apart, as paths do.
+    The last word of a line names the line if all lines end differently, as with paths.
     """
     split = (line.split(None, _WORDS) for line in text.split(b"\n"))
     numbered = [(number, row) for number, row in enumerate(split, 1) if row and not _is_total(row)]
     rows = [row for _, row in numbered]
     if len(rows) < _MANY:
         return []
-    # Columns whose words recur, or are all numbers, by a sample; then all rows are counted in these.
+    # A sample decides which columns are counted in all rows: those whose words recur, or are all numbers.
     columns: dict[str, Column] = {}
     for at in range(_WORDS):
         sample = [row[at] for row in rows[:: max(1, len(rows) // _SAMPLE_LINES)] if len(row) > at]
@@ -157,7 +158,7 @@ def facts_of_words(text: bytes) -> list[str]:
 
 
 def _show_often(words: list[str]) -> str:
-    """Returns the words that many lines end with, and how many others there are; empty if there are none of either."""
+    """Returns the words with which many lines end, and how many others there are; empty if there is nothing to tell."""
     counts = Counter(words)
     often = [
         (word, count)
@@ -173,11 +174,11 @@ def _show_often(words: list[str]) -> str:
 def facts_of_pairs(text: bytes) -> list[str]:
     """Returns the values and ranges of `key=value` and of `Key: number` in the lines that have the most frequent key.
 
-    What is before the first pair names a line if it tells it apart.
+    The text before the first pair names a line if it is different in every line.
     """
     rows: list[tuple[int, bytes, dict[str, object]]] = []
     lines = text.split(b"\n")
-    if max(map(len, lines)) > LONGEST:  # pairs of which would be cut in two
+    if max(map(len, lines)) > LONGEST:  # a pair could be cut in two
         return []
     for number, line in enumerate(lines, 1):
         matches = list(_PAIR.finditer(line)) if _BEGINS_VALUE.search(line) else []
@@ -193,7 +194,7 @@ def facts_of_pairs(text: bytes) -> list[str]:
     filled = sum(not line.isspace() for line in lines if line)
     if count < max(_MANY, filled * _RARE) or sum(4 * each >= 3 * count for each in usual.values()) < _PAIRS:
         return []
-    if _states_failure(text):  # whose lines are worth more
+    if _states_failure(text):  # lines that state a failure are worth more
         return []
     columns: dict[str, Column] = {
         key: [pairs.get(key) for _, _, pairs in rows] for key, times_of in usual.items() if 4 * times_of > count

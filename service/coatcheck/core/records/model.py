@@ -38,7 +38,8 @@ class RecordList(Struct):
     locate: Callable[[int], str] = str
     """Returns where a record is, given its number from 0: a JSONPath or a line."""
     owners: Sequence[tuple["RecordList", int] | None] = ()
-    """The record that each one is in; None, or nothing at all, if it is in none."""
+    """For each record, the list and the number of the record that contains it; None if no record does. Empty if no
+    record of the list is inside another."""
     steps: bool = False
     """Whether the name of a field is the end of a JSONPath, so that it begins with a dot."""
 
@@ -57,7 +58,8 @@ STATES: Final = re.compile(
 )
 """Matches the names of fields that state an outcome."""
 _ALL: Final = re.compile(r"(?i)\w*(?:level|severity)")
-"""Matches the names of such fields that say nothing if all their values state a failure: findings may all be errors."""
+"""Matches the names of such fields that say nothing if all their values state a failure: a list of findings may contain
+only errors."""
 _WORDS: Final = re.compile(r"[A-Za-z]+(?:[ _-][A-Za-z]+){0,2}")
 _GOOD: Final = re.compile(r"(?i)(?:is_?)?(?:success(?:ful|_?flag)?|passed|pass|ok|succeeded|healthy|ready|valid)")
 _NOTHING: Final = frozenset(["", "0", "false", "no", "none", "null", "off"])
@@ -66,8 +68,9 @@ _NOTHING: Final = frozenset(["", "0", "false", "no", "none", "null", "off"])
 def find_failures(records: RecordList, statistics: dict[str, FieldStatistic]) -> tuple[str | None, Sequence[int]]:
     """Returns the field that says which records failed, and the numbers of these records.
 
-    The outermost field of states decides. If there is none, the field is None, and the records failed that have a field
-    named like a failure.
+    The outermost field of states decides. If there is none, the field is None, and the records that have a field named
+    like a failure have failed. If all records have one, none has failed, unless the field is a part of an object
+    (`failure.message`).
     """
     verdict = find_verdict(records, statistics)
     if verdict is not None:

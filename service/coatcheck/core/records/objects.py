@@ -1,4 +1,4 @@
-"""Finds the lists of records in nested values: lists of objects, and maps whose members are alike objects.
+"""Finds the lists of records in nested values: lists of objects, and maps whose members are similar objects.
 
 A place is a path without the indices of elements. Lists at the same place are merged.
 """
@@ -90,7 +90,7 @@ def lists_in(value: object, lines: Mapping[int, int] | None = None) -> list[Reco
 
 
 def _owner(path: _Path, lists: Mapping[int, RecordList]) -> tuple[RecordList, int] | None:
-    """Returns the record that the object at a path is in, beyond parts of it that are lists of one."""
+    """Returns the record that contains the object at a path. Lists of a single element in between are skipped."""
     owner, number, *_ = path
     while owner is not None and id(owner) not in lists:
         owner, number, *_ = owner.paths[number]
@@ -181,7 +181,7 @@ def _containers_in(objects: list[tuple[int, Members]]) -> Iterator[tuple[str, li
 
 
 def _merge_repeats(name: str) -> str:
-    """Returns a place with what is repeated in it once: `$.suites[*].suites[*]` is `$.suites[*]`."""
+    """Returns a place in which repeated parts occur once: `$.suites[*]` for `$.suites[*].suites[*]`."""
     parts: list[str] = []
     for part in _PART.findall(name):
         if not parts or (part != parts[-1] and parts[-1] != f"${part}"):

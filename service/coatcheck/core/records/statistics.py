@@ -66,7 +66,8 @@ class FieldStatistic(Struct, frozen=True):
     present: int
     """Records that have it."""
     counts: Counter[object] | None
-    """How often each value occurs; None: there are more than 64 different ones, or a long one."""
+    """How often each value occurs; None: there are more than 64 different values, a long one, or truth values among
+    others."""
     least: Extreme | None = None
     greatest: Extreme | None = None
     """This and `least` are None unless all values are numbers, or all are times in one format."""
@@ -77,7 +78,10 @@ Keys = Sequence[float] | Sequence[str]
 
 
 def examine(values: Sequence[object]) -> FieldStatistic:
-    """Returns the statistics of a field. `values` has one value per record, in order: None or empty if it has none."""
+    """Returns the statistics of a field.
+
+    `values` has one value per record, in order; None or an empty text if the record has none.
+    """
     present_values = [each for each in values if each is not None and each != ""]
     counts = count_values(present_values)
     form, keys = make_sort_keys(present_values)
@@ -124,7 +128,8 @@ def make_sort_keys(values: Sequence[object]) -> tuple[tuple[str, str] | None, Ke
         same = alike.fullmatch("\n".join([*texts, ""])) is not None or all(
             (time := _TIME.fullmatch(each)) is not None and _form(time) == form for each in texts
         )
-        # Without the zone: before it, fractions of a second would sort correctly only if all had the same length.
+        # The keys have no zone: before a zone, fractions of a second would sort correctly only if all had the same
+        # length.
         keys = [each.removesuffix(zone).replace(",", ".") for each in texts]
         return ((_IS_TIME, form), keys) if same else (None, ())
     if texts and (times := _parse_written_times(texts)):

@@ -110,7 +110,11 @@ class _Fields:
         read_fields: Callable[[list[Any]], dict[str, Column]],
         paths: Mapping[str, Keys] | None = None,
     ) -> None:
-        """Takes the first records, which tell what is worth it, what reads all fields of one, and where these are."""
+        """Chooses the fields that are worth counting.
+
+        `records` are the first records, `read_fields` returns all fields of records, and `paths` has the keys that lead
+        to each field.
+        """
         self.paths = paths or {}
         self._read_fields = read_fields
         statistics = {name: examine(column) for name, column in records.columns.items()}
@@ -118,7 +122,8 @@ class _Fields:
         self.totals = {name: _Total() for name in names[:_COUNTED]}
         self._records = replace(records, size=0, columns=dict.fromkeys(self.totals, ()))
         self._failed: dict[str, dict[int, dict[str, Column]]] = {name: {} for name in self.totals}
-        """All fields of the first records of which each field states a failure, by their number."""
+        """For each counted field: the first records in which this field states a failure, by number, each with all of
+        its fields."""
 
     @property
     def size(self) -> int:
@@ -168,7 +173,7 @@ class JsonRecords:
         self._fields: _Fields | None = None
         self._others = 0
         self._known = True
-        """Whether fields are counted, or may still be; once false, further bytes are ignored."""
+        """Whether fields are counted, or can still be chosen. Once it is False, further bytes are ignored."""
 
     def feed(self, data: bytes) -> None:
         """Counts the values of the complete records in the next bytes. Costs nothing once counting was given up."""
@@ -221,7 +226,7 @@ class JsonRecords:
 
 
 def _records(text: bytes, *, array: bool) -> Iterator[Members | None]:
-    """Yields the records of a text; None for a line that is not a record, or for all elements if one is not."""
+    """Yields the records of a text; None for each line that is no record, or once if any element is none."""
     try:
         yield from _elements.decode(b"[%b]" % text) if array else _lines.decode_lines(text)
     except JSON_FAULTS:

@@ -15,9 +15,9 @@ _MIN_LINES: Final = 4
 _MIN_COLUMNS: Final = 3
 """Minimum columns of such a table: two are a list with a remark."""
 _PARTS: Final = 1_000
-"""Maximum parts of a text between blank lines that may be tables, 20 microseconds each."""
+"""Maximum parts between blank lines of a text in which tables are searched for. Each part takes 20 microseconds."""
 _TITLE: Final = 3
-"""Lines from the first of which on the header is searched for."""
+"""Number of lines at the beginning, one of which must be the header."""
 _HEADER: Final = re.compile(
     r"[A-Za-z%#](?:[\w%#()/.+-]|:(?=[A-Za-z]| |$))*(?: (?:[\w%#()/.+-]|:(?=[A-Za-z]| |$))+){0,2}"
 )
@@ -25,16 +25,19 @@ _HAS_DIGIT: Final = re.compile(r".*\d")
 _MAX_WIDTH: Final = 1_000
 """Characters of a line in which columns are searched for. Chosen: terminals are narrower."""
 _SAMPLE_LINES: Final = 30
-"""Lines at the beginning that decide whether the others are looked at."""
+"""Lines at the beginning that decide whether the other lines are examined."""
 _ALIKE: Final = 20
-"""Rows that the first one is compared with."""
+"""Number of rows with which the first row is compared."""
 _LONG_NUMBER: Final = re.compile(r"[-+]?(?:\d{5,}|\d*\.\d+|\d+\.\d*)", re.ASCII)
-"""Matches numbers that name no column, as years do."""
+"""Matches numbers that cannot be the name of a column. A year can."""
 _DATE: Final = re.compile(r"\d{4}([-/.])\d\d\1\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?Z?)?", re.ASCII)
 
 
 def begins_with_values(rows: Sequence[Sequence[str]]) -> bool:
-    """Returns whether the first row is one like the next: a date or a long number where they have these."""
+    """Returns whether the first row has values like the next rows, instead of the names of columns.
+
+    It does if it has a date or a long number in a column in which all of the next rows have one.
+    """
     first, *others = [list(map(str.strip, row)) for row in rows[: 1 + _ALIKE]]
     columns = [[row[at] for row in others if at < len(row)] for at in range(len(first))]
     return any(
@@ -79,10 +82,11 @@ def read_delimited(text: str, delimiter: str) -> tuple[list[list[str]], list[int
 
 
 def read_columns(text: str) -> tuple[list[list[str]], list[int]] | None:
-    """Returns the rows of a table in columns of fixed width, the header first, with their lines; None for others.
+    """Returns the rows of a table in columns of fixed width, with their lines; None for any other text.
 
-    It may have a title, or recur below blank lines with the same header, if it is most of the text. Columns are what
-    blanks in all lines separate, as far as the header goes; what is right of that is in the last one.
+    The first row is the header. The table may have a title, and may consist of several parts between blank lines with
+    the same header, if these parts are at least half of the text. Columns are separated by positions at which all lines
+    have blanks. Text to the right of the header belongs to the last column.
     """
     every = [(number, line.rstrip()) for number, line in enumerate(text.split("\n"), 1)]
     filled = [each for each in every if each[1]]
@@ -101,9 +105,10 @@ def read_columns(text: str) -> tuple[list[list[str]], list[int]] | None:
 
 
 def _read_below_title(numbered: list[tuple[int, str]]) -> tuple[list[list[str]], list[int]] | None:
-    """Returns the rows of numbered lines that are one table, but for a line or two above the header.
+    """Returns the rows of numbered lines that are one table, except for at most two lines above the header.
 
-    A column with digits in every row but the header tells a table from lines that happen to be alike.
+    None for any other lines. At least one column must have digits in every row except the header: this distinguishes a
+    table from lines that are alike by chance.
     """
     for first in range(_TITLE):
         table = _read_table(numbered[first:])
@@ -117,7 +122,7 @@ def _read_table(numbered: list[tuple[int, str]]) -> tuple[list[list[str]], list[
     lines = [line for _, line in numbered]
     if len(lines) < _MIN_LINES or len(lines[0].split()) < _MIN_COLUMNS or "\t" in lines[0]:
         return None
-    if "  " not in lines[0] and "  " not in lines[1]:  # cells of one width would be words of one length
+    if "  " not in lines[0] and "  " not in lines[1]:  # otherwise words of equal length would look like columns
         return None
     spans = _spans(lines[:_SAMPLE_LINES])
     if not spans or not all(_HEADER.fullmatch(lines[0][start:end].strip()) for start, end in spans):
@@ -133,7 +138,7 @@ def _read_table(numbered: list[tuple[int, str]]) -> tuple[list[list[str]], list[
 
 
 def _spans(lines: list[str]) -> list[tuple[int, int | None]]:
-    """Returns from where to where each column goes; none if there are too few."""
+    """Returns the start and the end of each column; an empty list if there are too few columns."""
     width = min(_MAX_WIDTH, len(lines[0]))
     grid = "".join([line[:width].ljust(width) for line in lines]).encode("latin-1", "replace")
     blank = (np.frombuffer(grid, np.uint8).reshape(len(lines), width) == ord(" ")).all(axis=0)

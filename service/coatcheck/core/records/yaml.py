@@ -109,7 +109,7 @@ def is_xml(head: bytes) -> bool:
 
 
 def read_xml(data: bytes) -> Reading | None:
-    """Reads a whole XML document; returns None if it is not XML, not well-formed, or declares entities."""
+    """Reads a whole XML document; returns None if it is not XML, not well-formed, too deep, or declares entities."""
     if not is_xml(data):
         return None
     builder = _Builder()
@@ -140,15 +140,15 @@ _CONSTANTS: Final[dict[str, object]] = {
 _MAX_DEPTH: Final = 50
 """Maximum nesting of blocks. The reader recurses for each level, so that a deeper text is refused."""
 _MIN_LINES: Final = 2
-"""Lines that a document has, comments aside: any one line may have a colon."""
+"""Minimum lines of a document, without comments: any single line may have a colon."""
 _MIN_PAIRS: Final = 3
-"""Minimum records of pairs."""
+"""Minimum lines with pairs, and minimum records that these lines must form."""
 _FIRST_LINES: Final = 200
-"""Lines at the beginning that decide whether the others are looked at."""
+"""Lines at the beginning that decide whether the other lines are examined."""
 _OTHERS: Final = 4
 """Maximum number of lines per pair."""
 _LENGTHS: Final = 8
-"""Maximum different numbers of pairs that records have; what has more is prose with colons."""
+"""Maximum different numbers of pairs that the records of a text have; a text with more is prose with colons."""
 _PAIR: Final = re.compile(r"([A-Za-z][\w .()/%@+-]{0,60}?)(?:\s*:|\s+\|)(?:\s+(.*)|$)|([A-Za-z][\w.-]{0,60})=(.*)")
 _APART: Final = re.compile(r"\W*|[-=*_+].*[-=*_+]")
 """Matches a line that sets what follows apart: an empty one, or a rule."""
@@ -299,9 +299,9 @@ def _unquote_text(text: str) -> str:
 
 
 def read_pairs(data: bytes) -> Reading | None:
-    """Returns what recurring `Key: value` lines tell, whatever is between them; None if none of them recur together.
+    """Returns the records that recurring `Key: value` lines form, whatever is between them; None if they form none.
 
-    A record begins with the key that every record has first.
+    Every record begins with the same key.
     """
     every = data.decode("utf-8", "replace").split("\n")
     if sum(_PAIR.match(line) is not None for line in every[:_FIRST_LINES]) < _MIN_PAIRS:

@@ -42,7 +42,7 @@ _LINES: Final = ("curl-auth-header", "curl-auth-user", "kubernetes-secret-yaml",
 """Rules whose secrets span several lines."""
 _WORDS: Final = r"(?i:curl[\s\\]|kind:(?:[ \t]|\\+t)*[\\\"']*secret\b|zxlk)"
 _WORD_STARTS: Final = (b"curl", b"kind", b"zxlk")
-"""First four letters of the words that locate these rules."""
+"""First four letters of the words that locate matches of the rules in `_LINES`."""
 _ALONE: Final = r"|(?:\b|"
 """Beginning of an alternative that needs no name, in a rule for secrets that follow a name."""
 _REST: Final = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-")

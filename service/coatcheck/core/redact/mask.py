@@ -1,7 +1,7 @@
 """Masks secrets: in everything that a model may see, and in an incoming payload before any part of it is stored.
 
 `fill_secrets` keeps all positions and is for texts that are cut and cited later; `text` is for names and lines that are
-shown directly. This module does not consult policies: whoever holds a Mask masks.
+shown directly. This module does not consult policies: a caller that has a `Mask` always masks.
 
 An incoming payload is masked, or refused, in units at fixed positions, each searched with the bytes around it, so that
 the result does not depend on how the payload arrives. Markers replace the secrets, so the stored text differs from the
@@ -58,7 +58,7 @@ class Mask:
     """Masks the secrets that one rule set finds. Safe to use from several threads at once."""
 
     def __init__(self, finder: SecretFinder, starts: tuple[str, ...] = ()) -> None:
-        """Takes a finder, and prefixes of secrets, by which a secret is recognised whose rest is cut off."""
+        """Takes a finder, and beginnings of secrets, which show that a secret is there although its rest is cut off."""
         self._finder = finder
         self.names = finder.names
         self._starts = re.compile("|".join(map(re.escape, starts)), re.IGNORECASE) if starts else None
@@ -72,7 +72,7 @@ class Mask:
         return fill(data, self.find(data))
 
     def text(self, text: str) -> str:
-        """Returns a line or a name with markers in place of secrets, also of one that is cut off at its end."""
+        """Returns a line or a name with markers in place of secrets, even of a secret that is cut off at the end."""
         data = text.encode("utf-8", "surrogatepass")
         secrets = self.find(data)
         if secrets:

@@ -93,8 +93,8 @@ _QUOTED: Final = Expression(r"=[2-7][0-9A-F]", groups=False)
 _WIDE: Final = Expression(r"(?:[\x07-~]\x00\x00\x00){8,}|(?:[\x07-~]\x00){8,}", groups=False)
 """Matches ASCII text in UTF-16 or UTF-32."""
 _RETURN: Final = re.compile(rb"\r(?!\n)")
-"""Matches the end of a frame within a line. Each frame is searched as it stands, and so is the text without the
-carriage returns."""
+"""Matches a carriage return that begins a new frame on the same line, as in progress bars. Each frame is searched as it
+stands, and so is the text without the carriage returns."""
 _VARIABLE: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*=")
 """Matches the beginning of a variable: in the dump of a process environment, NULs separate variables."""
 _RUN: Final = Expression(
@@ -292,7 +292,7 @@ def _runs(data: bytes) -> list[Hidden]:
 
 
 def _decode_run(run: bytes) -> bytes | None:
-    """Returns the text that a run encodes, in any charset, without the NULs of wide ones; None: it encodes no text."""
+    """Returns the text that a run encodes, in any charset, without the NULs of wide charsets; None if it is no text."""
     if len(run) > _HEAD_BYTES and _decode_run(run[:_HEAD_BYTES]) is None:  # a picture
         return None
     piece = decode(run)

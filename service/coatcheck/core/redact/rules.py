@@ -76,7 +76,8 @@ _BETWEEN: Final = (
     (r"(?:.*|.*(?:[\r\n]{1,2}.*){1,5})", r"(?:.*?|.*?(?:[\r\n]{1,2}.*?){1,5}?)"),
     ("(.{8,})", "(.{8,}?)"),
 )
-"""Greedy parts of expressions, each with its lazy replacement: the first of two secrets on a line would be missed."""
+"""Greedy parts of expressions, each with its lazy replacement: a greedy part would miss the first of two secrets on a
+line."""
 _EDGES: Final = (
     (r"""(?:^|[\\'"\x60\s>=:(,)])""", r"""(?:^|[\\'"\x60\s>=:(,)+\[{|;-]|\\[nrtbf])"""),
     (r"""(?:$|[\\'"\x60\s<),])""", r"(?:$|[^\w~.-])"),
@@ -174,7 +175,7 @@ def read_rules(toml: str, *, extra: Iterable[str] = (), off: Iterable[str] = ())
         off: names of rules not to use.
 
     Raises:
-        ValueError: the text is not TOML, or the expression of an exception is invalid.
+        ValueError: the text is not TOML, or the expression of a general exception is invalid.
         KeyError: the configuration has no rules.
     """
     config = tomllib.loads(toml)

@@ -1,1 +1,1 @@
-"""What a provider would refuse in a history (faults.py), and the history with that mended (mend.py)."""
+"""Finds what a provider would refuse in a history (faults.py), and mends it (mend.py)."""

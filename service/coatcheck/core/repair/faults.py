@@ -1,4 +1,4 @@
-"""Finds faults for which a provider would refuse a history: outputs and calls without their counterparts, or misplaced.
+"""Finds faults for which providers refuse a history: unpaired calls and outputs, misplaced outputs, broken characters.
 
 A call without an output is no fault at the end of a history: its output is still to come. Messages that the provider
 keeps, and calls that it ran itself, are not examined.
@@ -48,7 +48,7 @@ class Fault(Struct, frozen=True):
 
 
 def find_faults(index: HistoryIndex) -> list[Fault]:
-    """Returns the faults of a history in the order of its messages; none if the provider keeps a part of it."""
+    """Returns the faults of a history's calls and outputs, in order; none if the provider keeps a part of these."""
     if index.continues:
         return []
     # Three faults: outputs without a call; calls without an output in the middle of the history; outputs that do not

@@ -1,7 +1,7 @@
-"""Mends a history: leaves out outputs without a call, adds missing outputs, and moves misplaced outputs.
+"""Mends a history: removes outputs without a call, adds missing outputs, and moves misplaced outputs.
 
 Messages without a fault are the same objects afterwards, so that a caller can keep their bytes. No output is invented:
-an added output says that none was recorded.
+an added output says that none was recorded. Halves of surrogate pairs are replaced by U+FFFD.
 """
 
 from collections.abc import Sequence

@@ -74,7 +74,7 @@ def unpack_numbers(blob: bytes) -> tuple[int, ...]:
 
 
 def merge_lines(lines: Sequence[AuditLine]) -> list[AuditLine]:
-    """Merges lines of one transaction about artifacts that the same actor removed for the same reason."""
+    """Merges those lines of one transaction that are equal except for their artifacts, sizes and times."""
     together: dict[tuple[object, ...], list[AuditLine]] = {}
     for at, line in enumerate(lines):
         # Lines that concern no artifact are not merged, since all they say is in their details.

@@ -1,7 +1,7 @@
 """Jobs that an administrator can request, with their scopes and criteria, and the runs that carry them out.
 
-A job's criteria are fixed when it is planned, and each artifact must meet them when it is removed. All rounds of the
-schedule within an hour form one run. The first round that finds something to do creates this run, so an idle store
+A job's criteria are fixed when it is planned, and each artifact must meet them when it is removed. All scheduled rounds
+of a job within an hour form one run. The first round that finds something to do creates this run, so an idle store
 writes nothing.
 """
 
@@ -150,7 +150,7 @@ class RunOutcome(StrEnum):
 
 
 class RetentionRun(Struct, frozen=True, kw_only=True):
-    """The result of a job."""
+    """The state of a run of a job, and what it has done so far."""
 
     id: str
     job: str

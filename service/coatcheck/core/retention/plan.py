@@ -184,7 +184,7 @@ class PlanBuilder:
         """Returns the plan of all candidates.
 
         Args:
-            live_artifacts: number of live artifacts in the namespace, or in all.
+            live_artifacts: number of live artifacts in the namespace, or in all namespaces.
             live_bytes: the bytes of these artifacts.
             samples: the largest artifacts of the plan.
             items: number of items other than artifacts.

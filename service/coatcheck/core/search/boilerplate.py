@@ -1,10 +1,11 @@
-"""Finds the parts of a page's text besides its subject: menus, cookie notices, share buttons, repetitions.
+"""Finds the parts of a page's text that are not about its subject: menus, cookie notices, share buttons, repetitions.
 
 They are found by structure rather than by words, and so in any language: runs of links, runs of short lines without
 numbers or ends of sentences, lines that occur in several results or repeatedly in one. Only cookie notices, share
-buttons and copyright lines are recognised by a few words. Text with a term of the query is never boilerplate; nor are
-code and lists after a colon. If menus would be nearly the whole text, they are what the page is about and stay. This
-module only finds boilerplate; callers remove it.
+buttons and copyright lines are recognised by a few words. A line with a term of the query counts as boilerplate only if
+it is a repetition or a link to a place in the page itself. Code is never boilerplate, and a list after a colon is no
+menu. If menus would be nearly the whole text, they are what the page is about and stay. This module only finds
+boilerplate; callers remove it.
 """
 
 # ruff: noqa: RUF001 - punctuation of other scripts

@@ -36,7 +36,8 @@ _LIST_SHARE: Final = 0.4
 """Share of the total that the titles and addresses of listed results may take. They are listed because hosts refuse to
 fetch an address that did not appear in the conversation. Chosen, not measured."""
 _BRIEF_LIST_SHARE: Final = 0.5
-"""Share that titles and addresses may take of a total below `_BRIEF_TOKENS`: equally long ones are more of it."""
+"""Share that titles and addresses may take of a total below `_BRIEF_TOKENS`. It is larger, since titles and addresses
+are not shorter if the total is small."""
 _HEAD_SHARE: Final = 0.5
 """Share of a result's tokens that the line above it may take."""
 _SLACK_TOKENS: Final = 8
@@ -83,7 +84,7 @@ def budget_search(
         laid: the response as its text view; every range refers to this view.
         tokenizer: counts tokens.
         query: the text that was searched for; if empty, the query that the provider reports.
-        artifact_id: the ID under which the response is stored; None if storage refused it.
+        artifact_id: the ID under which the response is stored; None if it is not stored.
         limits: hard limits, in tokens of `tokenizer`.
         earlier: sources that the session already has.
         prints: the `fingerprints` of the results' texts; None computes them.
@@ -447,7 +448,7 @@ def _block(draft: _Draft) -> str:
 
 
 def _without_blocks(output: Budgeted, text: str, tokenizer: Tokenizer) -> Budgeted:
-    """Returns a response that consists of `text`, as much of our own lines as fits, and shows no result."""
+    """Returns a search that shows no result. Its whole text is `text`: as much of our own lines as fits."""
     nothing = ("shown", "listed", "answers_shown", "chars_of_shown", "shown_chars", "cut_chars", "boilerplate_chars")
     unlisted = output.counts.results - output.counts.folded - output.counts.excluded
     counts = replace(output.counts, **dict.fromkeys(nothing, 0), unlisted=unlisted)

@@ -46,7 +46,7 @@ class ShownResult(NamedResult, frozen=True, kw_only=True):
 
 
 class SearchCounts(Struct, frozen=True, kw_only=True):
-    """The numbers of everything that is not in the text.
+    """How many results, answers and characters are in the text, and how many are not.
 
     results = shown + listed + unlisted + folded + excluded
     """

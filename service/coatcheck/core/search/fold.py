@@ -159,7 +159,7 @@ class Domains:
         return bool(self._allowed or self._excluded or self._also)
 
     def let(self, url: str | None) -> bool:
-        """Returns whether a page may be shown; a page without an address may be if no sites are required."""
+        """Returns whether a page may be shown. Without an address, it may be unless only some sites are allowed."""
         if self._also is not None and not self._also.let(url):
             return False
         host = _in_ascii(host_of(url))

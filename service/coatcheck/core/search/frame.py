@@ -7,7 +7,7 @@ Results keep the provider's ranking unless the query itself says otherwise. Thes
 only orders results that the rules before it leave equal:
 
 1. `site:example.org` in the query: results of this site and its subdomains come first.
-2. `"a phrase"` in the query: results that contain the phrase, in upper or lower case, come first.
+2. `"a phrase"` in the query: results that contain every such phrase, in upper or lower case, come first.
 3. Results with a text come before results with only a title, since the places of shown results are for texts.
 4. Results with any term of the query in title, URL or text come first.
 5. The provider's rank decides. Scores are ignored: their meaning differs between providers, and ranks follow from them

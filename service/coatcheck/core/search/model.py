@@ -1,8 +1,8 @@
 """The values of a web search: a response of any provider in one form, and the limits of what is shown of it.
 
-Values are as the provider gave them: not cleaned for readers, and without additions. Ranks count from 1 in the given
-order; result n is the section `rn` of a text view. Text from outside gets into our own lines only through `short`,
-which makes the text inert and cuts it.
+Except for titles, values are as the provider gave them: not cleaned for readers, and without additions. Ranks count
+from 1 in the given order; result n is the section `rn` of a text view. Text from outside gets into our own lines only
+through `short`, which makes the text inert and cuts it.
 """
 
 from typing import Final, Literal
@@ -19,11 +19,11 @@ AnswerKind = Literal["answer", "knowledge", "question", "commentary"]
 MAX_RESULTS: Final = 500
 """Maximum results that are read from one response: more than any provider returns per page."""
 MAX_TEXT: Final = 1_000_000
-"""Maximum characters that are read of one text of a result; longer texts are cut, with a warning."""
+"""Maximum characters that are read of one text of a result; longer texts are cut."""
 MAX_UNREAD: Final = 262_144
 """Maximum characters that are kept of a response whose format was not recognised: far more than any budget shows."""
 MAX_LINE: Final = 1_000
-"""Maximum characters of a title, a name or a date."""
+"""Maximum characters of a title, a name or a query."""
 UNKNOWN: Final = "unknown"
 """The provider's name if none is recognised."""
 
@@ -37,7 +37,7 @@ DATE_CHARS: Final = 80
 REASON_CHARS: Final = 300
 """Characters of one failure or warning of the provider."""
 ADDRESS_CHARS: Final = 600
-"""Maximum characters of an address that is shown whole; a longer one is only in the view."""
+"""Maximum characters of an address that is shown whole; a longer address is cut, and is whole only in the view."""
 
 
 class ProviderAnswer(Struct, frozen=True, kw_only=True):
@@ -155,9 +155,9 @@ def check_limits(limits: SearchLimits) -> SearchLimits:
 
 
 def shares(needs: list[int], room: int) -> list[int]:
-    """Returns each one's share of `room`: its need, or the same part as all others whose needs cannot be met.
+    """Returns a share of `room` for each need: the whole need, or the same part as all others that cannot be met.
 
-    Parts that are not needed go to the others. The sum of the shares never exceeds `room`.
+    What a small need does not use goes to the larger ones. The sum of the shares never exceeds `room`.
     """
     out = [0] * len(needs)
     remaining = max(0, room)

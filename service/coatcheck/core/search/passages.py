@@ -1,4 +1,4 @@
-"""Cuts the passages of a result's text that best answer the query, within a budget; or shows a text that fits whole.
+"""Selects the passages of a result's text that best answer the query, within a budget. A text that fits is shown whole.
 
 Passages are ranked and chosen as in core/passages: units are rated by the query's terms, and the best are extended to
 passages of 150 tokens. Passages that meet are merged, and all are shown in the order of the text. Boilerplate is never
@@ -139,7 +139,7 @@ class PassageCutter:
                 terms.setdefault(place, set()).update(numbers)
         if not open_units:
             return ""
-        # Of equally good sentences, the earliest counts: pages say first what they are about.
+        # Of equally good sentences, the earliest is chosen: pages say first what they are about.
         best = max(range(len(open_units)), key=lambda place: (len(terms.get(place, ())), -place))
         pieces: list[str] = []
         at = open_units[best][0]
@@ -280,7 +280,7 @@ def _without_blanks(rated_units: list[RatedUnit], data: bytes) -> list[RatedUnit
 
 
 def _apart(rated_units: list[RatedUnit], body: ResultBody) -> tuple[list[RatedUnit], list[DocumentPart]]:
-    """Returns the units with their positions in the view, and the parts with them; consecutive units share a part."""
+    """Returns the units with positions in the view, and the parts that contain them; consecutive units share a part."""
     parts: list[DocumentPart] = []
     out: list[RatedUnit] = []
     data = body.data + _END

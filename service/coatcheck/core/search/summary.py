@@ -1,9 +1,9 @@
 """Summarises a search for later turns: a few verbatim sentences with their citations, and the sources.
 
-Sentences are chosen from the passages that were shown, ranked as the passages were. Each result gives at least one
-sentence if it has one that is worth quoting, and no sentence repeats another. No text is invented: every sentence is an
-exact range of a result's text, and `verify` finds it there. The tokens of the whole text are counted, and stay within
-the limit.
+Sentences are chosen from the passages that were shown, ranked as the passages were. The best sentence of each result
+comes first, then the best of the others, up to `MAX_POINTS`; no sentence repeats another. No text is invented: every
+sentence is an exact range of a result's text, and `verify` finds it there. The tokens of the whole text are counted,
+and stay within the limit.
 """
 
 # ruff: noqa: RUF001 - punctuation of other scripts
@@ -40,8 +40,8 @@ _FRAGMENT_WEIGHT: Final = 0.7
 _MIN_WORTH_SHARE: Final = 0.3
 """Share of the best sentence's rating, below which a result gets no second sentence."""
 _ANSWER_CHARS: Final = 280
-"""Maximum characters of an answer of the provider, of which the first two are included: about 70 tokens of the summary.
-Chosen, not measured."""
+"""Maximum characters of one answer of the provider: about 70 tokens of the summary, which includes the first two
+answers. Chosen, not measured."""
 _BEGINNING_CHARS: Final = 240
 """Maximum characters that are shown of a response whose format was not recognised."""
 _TITLE_CHARS: Final = (60, 30, 16, 1)

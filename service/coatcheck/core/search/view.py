@@ -44,7 +44,8 @@ def result_text(result: SearchResult) -> str:
 
     Markup is removed; the words are not changed.
 
-    An excerpt whose first and last letters are in the content is left out, because it is a part of the content.
+    An excerpt whose first and last letters are in the content is left out, because it is a part of the content. So is
+    an excerpt that equals the title or is a part of an earlier one.
     """
     content = readable(result.content, format_of(result.content)) if result.content else ""
     letters: str | None = None

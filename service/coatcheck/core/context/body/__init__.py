@@ -1,1 +1,1 @@
-"""A request body as it came: its values, their places, and how to replace one."""
+"""A request body as it was received: its values, their places, and how to replace a value."""

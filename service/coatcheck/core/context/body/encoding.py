@@ -223,7 +223,7 @@ def _decode_view(view: memoryview, leaf: Leaf, depth: int) -> Value:
 
 
 def _is_plain(view: memoryview) -> bool:
-    """Returns whether JSON contains only ASCII, also in its escapes."""
+    """Returns whether JSON contains only ASCII and no escapes by number, so that all its texts are ASCII."""
     for at in range(0, len(view), _PIECE_BYTES):
         piece = bytes(view[at : at + _PIECE_BYTES + 1])
         if not piece.isascii() or b"\\u" in piece:

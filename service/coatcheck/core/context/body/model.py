@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 
 def add_item(items: Sequence[T], one: T) -> Sequence[T]:
-    """Returns the values of one kind that an item or output has, with one more.
+    """Returns `items` with one more value; a list is changed in place.
 
-    Most items have one such value or none, and a history has thousands of items: empty lists would take more memory
-    than the values.
+    `items` are the values of one kind in an item or an output. Most have one value or none, and a history has thousands
+    of items: empty lists would take more memory than the values, so the first value becomes a tuple.
     """
     if isinstance(items, list):
         items.append(one)
@@ -31,7 +31,7 @@ def add_item(items: Sequence[T], one: T) -> Sequence[T]:
 
 
 class Format(StrEnum):
-    """Wire formats of model requests, by the names that the tool's declarations also use."""
+    """Wire formats of model requests. Declarations of `read_artifact` have the same names for the first four."""
 
     OPENAI_CHAT = "openai-chat"
     OPENAI_RESPONSES = "openai-responses"
@@ -50,14 +50,14 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
     TOOL = "tool"
     OTHER = "other"
-    """Unknown: a pinned item stays in its place; any other one could not be read, and the body is refused."""
+    """Unknown: a pinned item stays in its place; any other item could not be read, and the body is refused."""
 
 
 class Piece(Struct, frozen=True, kw_only=True, gc=False):
     """One text of a tool output or of a message."""
 
     at: Pointer
-    """The place of the value with the text in the body."""
+    """The place in the body of the value that contains the text."""
     inside: Pointer = ()
     """The place in the JSON document that is the string at `at`; empty if the text is the value at `at` itself."""
     text: Text

@@ -1,4 +1,4 @@
-"""Changes a JSON body without touching the rest: as values (`apply_edits`), as bytes (`splice_body`), inside strings.
+"""Changes parts of a JSON body: in values (`apply_edits`), in bytes (`splice_body`), inside strings (`splice_inner`).
 
 A body that is decoded and encoded again has the same meaning but other bytes (1.0, 1e5, a large integer, an escape, the
 order of keys, blanks), and providers cache by bytes. Therefore `splice_body` visits only the containers that lead to a
@@ -75,7 +75,7 @@ _CLOSING: Final = b"]}"
 _BEHIND: Final = b" \t\n\r,]}"
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY: Final = msgspec.json.Decoder(list[Raw])
-"""Finds the ends of elements, ten times faster than a pattern."""
+"""`_OBJECT` and `_ARRAY` find the ends of members and elements, ten times faster than a pattern."""
 
 Span = tuple[int, int]
 
@@ -233,7 +233,7 @@ def _after(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
 
 
 MAX_DEPTH = 64
-"""Maximum depth to which bodies are read; arguments of tools are flat."""
+"""Maximum depth to which the arguments of calls are searched for strings. They are usually flat."""
 
 
 def parse_document(text: Text) -> Value:

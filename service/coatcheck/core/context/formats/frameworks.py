@@ -176,7 +176,7 @@ _CALLS: Final = frozenset({"tool-call", "builtin-tool-call"})
 _OUTPUTS: Final = frozenset({"tool-return", "builtin-tool-return"})
 _FILES: Final = frozenset({"image-url", "audio-url", "document-url", "video-url", "binary", "uploaded-file"})
 _PINNED: Final = frozenset({"system-prompt", "compaction", "instruction-baseline"})
-"""Kinds of parts on which everything after them depends; so do those that end in `-delta`."""
+"""Kinds of parts on which everything after them depends. Kinds that end in `-delta` are treated alike."""
 _OTHERS: Final = frozenset(
     {"user-prompt", "text", "thinking", "file", "speech", "retry-prompt", "retry-feedback"}
     | {f"{name}-delta" for name in ("instruction", "tool-availability", "capability-load", "model-settings")}
@@ -262,7 +262,7 @@ def _read_content_part(item: Item, at: Pointer, value: Value, *, cited: bool) ->
 
 
 def _read_output(output: Output, at: Pointer, content: Value) -> None:
-    """Adds the content of an output: as one text, unless it is a file or a list that contains one."""
+    """Adds the content of an output: as one text, unless it is a file or a list that contains a file."""
     has_file = any(as_object(value).get("kind") in _FILES for value in as_list(content) or [content])
     for place, value in parts(at, content) if has_file and isinstance(content, list) else [(at, content)]:
         if is_text(value):

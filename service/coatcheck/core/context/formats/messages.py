@@ -104,7 +104,7 @@ def _anthropic_output(at: Pointer, block: Object, kind: str) -> Output:
 
 _CHAT_ROLES: Final = {**_ROLES, "developer": Role.SYSTEM, "tool": Role.TOOL, "function": Role.TOOL}
 _REASONING: Final = ("reasoning_content", "reasoning", "reasoning_details")
-"""Fields for reasoning from other vendors; some of these refuse a turn without them."""
+"""Fields for reasoning from other vendors. Some of these vendors refuse a turn without them."""
 _SPOKEN: Final = frozenset({"tool_calls", "function_call", "refusal", "audio", *_REASONING})
 """A message of the model without content has at least one of these fields."""
 _CHAT_ARGUMENTS: Final = ("function.arguments", "function.args", "arguments", "args")
@@ -212,7 +212,7 @@ _OWN: Final = frozenset(
 
 
 def is_bedrock(message: Object) -> bool:
-    """Returns whether a message has the blocks of Converse: without a type, each with a key that only Converse uses."""
+    """Returns whether a message has the blocks of Converse: none has a type, and each has one of Converse's keys."""
     blocks = [as_object(block) for block in as_list(message.get("content"))]
     return bool(blocks) and all("type" not in block and not _OWN.isdisjoint(block) for block in blocks)
 

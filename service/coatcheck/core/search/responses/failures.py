@@ -1,8 +1,8 @@
 """Finds the errors that a response of any form reports, and removes the wrappers that protocols put around a response.
 
-A member whose name means error is one, anywhere outside the results. A message counts as an error if its object
-says that it failed (by a code, a status or a flag), or if the response contains nothing else. A short text is a failure
-if its first words say so; finding nothing is no failure. `unwrap_response` takes a response out of MCP results,
+A member whose name means error counts as one, anywhere outside the results. A message counts as an error if its object
+says that something failed (by a code, a status or a flag), or if the response contains nothing else. A short text is a
+failure if its first words say so; finding nothing is no failure. `unwrap_response` takes a response out of MCP results,
 JSON-RPC, tool results and text parts.
 """
 
@@ -32,7 +32,8 @@ measured."""
 _MAX_DEPTH: Final = 4
 """Maximum depth of objects and lists that are searched for errors. Chosen, not measured."""
 _SHORT_TEXT: Final = REASON_CHARS
-"""Characters above which a text is no message. A shorter text is shown whole, so nothing is lost if it was none."""
+"""Characters above which a text is no message. A shorter text is shown whole, so nothing is lost if it was no
+message."""
 _SILENCE: Final = " did not answer"
 _ERROR_NAMES: Final = """
     error errors err exception fault failure errormessage errormsg errordescription blockreason lasterror errordetails

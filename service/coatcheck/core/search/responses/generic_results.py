@@ -1,7 +1,8 @@
 """Finds the lists of results in JSON of any form: records with an address, a title or a text, or only addresses.
 
-A list is rated by the kind of most of its items. The best kind is a record with an address and something to read, then
-a record with a title and a text, then an address alone. Lists inside the items of a chosen list belong to these items.
+A list is rated by the best kind of items of which it has enough. The best kind is a record with an address and
+something to read, then a record with a title and a text, then an address alone. Lists inside the items of a chosen list
+belong to these items.
 """
 
 from collections import deque
@@ -41,7 +42,7 @@ class ResultList(Struct, frozen=True):
 
 
 def best_list(value: object) -> tuple[str, list[object]]:
-    """Returns path and items of the list with the most results, the first of equal lists; empty if there is none."""
+    """Returns path and items of the best list if its items have addresses and texts; otherwise both are empty."""
     lists = result_lists(value)
     return (lists[0].path, lists[0].items) if lists and lists[0].rating == _ADDRESS else ("", [])
 
@@ -107,7 +108,7 @@ def _is_page(record: dict[str, object]) -> bool:
 
 
 def _good(items: list[object]) -> tuple[int, int]:
-    """Returns the kind of most items of a list, and the estimated number of them; zeros if most are no results."""
+    """Returns the best kind of which a list has enough items, and how many it probably has; zeros if there is none."""
     judged = items[:_JUDGED_ITEMS]
     counts = {_ADDRESS: 0, _TEXT: 0, _BARE: 0}
     for item in judged:

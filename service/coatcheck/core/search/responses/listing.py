@@ -1,8 +1,8 @@
 """Reads search results that a tool wrote as text for a model: labelled blocks, numbered lists, links, XML, JSON inside.
 
 Each form is recognised by its own marks, and the most certain form is tried first; a page's text that merely contains
-links has none of these forms. Text before the first result is commentary, except the tool's own heading. Each line is
-read once or twice.
+links has none of these forms. Text before the first result is commentary, except the tool's own heading. A line is read
+once or twice for each form.
 """
 
 # ruff: noqa: RUF001 - punctuation of other scripts

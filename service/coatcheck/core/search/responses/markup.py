@@ -4,8 +4,8 @@ Used for excerpts and fetched content that no other reader handles: headings, li
 separate; menus, scripts, styles and images are removed. The pass does not look for the main text and does not rely on
 nesting: an element that is never closed is ignored.
 
-A response may contain only actions of the provider's own tool, such as OpenAI's `web_search_call` items. It becomes a
-short line for each action (`actions_of`), in the words that hosts show.
+Some responses contain only actions of the provider's own tool, such as OpenAI's `web_search_call` items. Each action
+becomes a short line (`actions_of`), in the words that hosts show.
 """
 
 import html

@@ -218,7 +218,7 @@ def _list_items(value: object) -> list[object]:
 
 
 def _all_results(lists: list[list[object]], shape: Shape) -> tuple[list[SearchResult], int]:
-    """Returns the results of several lists as one ranking, and the number of items that are no results."""
+    """Returns the results of several lists as one ranking, and the number of items that were left out."""
     results: list[SearchResult] = []
     dropped_count = 0
     for item in chain.from_iterable(lists):

@@ -140,7 +140,7 @@ PROVIDERS: Final[dict[str, tuple[str, ...]]] = {
     "ddgs": ("[].href [].body", "[].body [].url"),
 }
 """How each provider is recognised, in the order in which providers are tried. One of the provider's rows must hold. A
-row holds if all of its conditions do, which blanks separate; a condition is a path, or `path==text`."""
+row holds if all of its conditions, separated by blanks, hold. A condition is a path, or `path==text`."""
 
 
 class Shape(Struct, frozen=True, kw_only=True):
@@ -155,7 +155,7 @@ class Shape(Struct, frozen=True, kw_only=True):
     distinct: bool = False
     """Whether the response lists a source once per citation, so that repetitions must be removed."""
     ignored_members: str = ""
-    """Names of members that have nothing to read in this provider's responses, but do in those of others."""
+    """Names of members that have nothing to read in this provider's responses, but have in the responses of others."""
     note: str = ""
     """A warning that every response of the provider gets; empty if there is none."""
 

@@ -204,7 +204,7 @@ def _excerpts(record: Levels, names: tuple[str, ...], others: tuple[str, ...]) -
 
 
 def _date(record: Levels, fields: Fields) -> tuple[str | None, str | None]:
-    """Returns the best date as it was given, and in ISO form; the first unambiguous date is preferred."""
+    """Returns the first unambiguous date as it was given and in ISO form; if there is none, the first date and None."""
     first_date: str | None = None
     for _, value in _values(record, fields.date):
         items = items_of(value)

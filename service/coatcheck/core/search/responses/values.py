@@ -2,8 +2,8 @@
 
 A path consists of names joined by dots. `[]` after a name selects all items of a list; `[name=value]` selects only the
 items in which the member `name` has this value. Names are compared without case, `_` and `-`, so `publishedDate` equals
-`published_date`. A string that contains a JSON document counts as that document. A value that is missing or has another
-type is not found; it is no error.
+`published_date`. A string that contains a JSON document counts as that document. If a value is missing or has another
+type, nothing is found; this is no error.
 
 Dates are converted only if they are unambiguous: `03/04/2026` can mean two days, and the meaning of `2 days ago`
 depends on when it was written, so both stay as they are. A time without a zone stays without one. The current time is
@@ -263,8 +263,8 @@ def iso_of_number(number: float) -> str | None:
 def _parse_slashed_date(first: str, sign: str, second: str, year: str) -> str | None:
     """Returns the date of day, month and year, or month, day and year; None if the order is ambiguous.
 
-    The order is known if one of the two numbers cannot be a month, if both are equal, or by dots: then the day is
-    first.
+    The order is known if one of the two numbers cannot be a month, if both are equal, or if dots separate them: then
+    the day is first.
     """
     one, two = int(first), int(second)
     if sign == "." or one > 12 or one == two:  # noqa: PLR2004 - months
