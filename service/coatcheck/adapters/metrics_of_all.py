@@ -1,4 +1,4 @@
-"""Merges the metrics of several processes: each writes its own to a directory, and any of them adds up all.
+"""Merges the metrics of several processes: each process writes its metrics to a directory, and any process adds up all.
 
 The metrics of other processes are at most a second old. The counters of a process that has ended are kept, so that no
 sum ever decreases; its gauges are dropped. All processes must have the same metrics.

@@ -59,7 +59,7 @@ def rules_text() -> str:
 
 
 def _starts(rules: RuleSet) -> tuple[str, ...]:
-    """Returns the fixed beginnings of those secrets that can be recognised by them."""
+    """Returns the fixed beginnings of secrets, for rules whose secrets have such a beginning."""
     starts: set[str] = set()
     for rule in rules.rules:
         if rule.needs_name or rule.own:

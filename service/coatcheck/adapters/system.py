@@ -1,4 +1,4 @@
-"""The clocks of the operating system, which no other module reads, and the reserve of a disk.
+"""The wall clock, which no other module reads, the steady clock, and the reserve of a disk.
 
 The reserve is a file. While a change needs room on a full disk, the file is truncated, and made again afterwards.
 Deletions need space before they free any: for the database's log and for tombstones. Therefore the disk counts as full
@@ -41,8 +41,8 @@ log = logging.getLogger(__name__)
 NAME: Final = "coatcheck.reserve"
 """Name of the reserve's file in the data directory."""
 _RESERVE_SHARE: Final = 4
-"""Divisor: a disk no longer counts as full if, besides the whole reserve, a quarter of its size is free. The log of a
-few payloads needs that much."""
+"""Divisor: a disk no longer counts as full if, besides the whole reserve, a quarter of the reserve's size is free. The
+log of a few payloads needs that much."""
 _NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 """Errors of a file system that cannot allocate space in advance, if the C library does not write zeros instead."""
 _CHECK_SECONDS: Final = 0.5
@@ -64,7 +64,7 @@ class DiskReserve:
 
     @contextlib.contextmanager
     def lent(self) -> Generator[None]:
-        """Frees the reserve's space within a `with` block, if the disk has less space than that; then restores it."""
+        """Frees the reserve's space within a `with` block if the disk has less space; then makes the reserve again."""
         if self._size and self._free() < self._size:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 os.truncate(self._path, 0)

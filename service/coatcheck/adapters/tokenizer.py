@@ -85,8 +85,8 @@ def ranks_of(name: str) -> dict[bytes, int]:
 
 
 _ALIASES: Final = {"o200k_harmony": "o200k_base"}
-"""Encodings with the encodings that replace them. They differ only in special tokens, which are never used here, so
-they give the same counts."""
+"""Encodings, each with the encoding that is used instead. The two differ only in special tokens, which are never used
+here, so they give the same counts."""
 
 _MAX_BLANK_CHARS: Final = 100_000
 """Maximum characters of consecutive whitespace that are passed to an encoder at once. Merging a longer run takes more

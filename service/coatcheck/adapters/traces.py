@@ -47,7 +47,7 @@ def trace_catalog(catalog: Any, tracer: Tracer) -> Any:  # noqa: ANN401 - the re
 
 
 class _Catalog:
-    """Passes every call on to a catalogue, and traces some of them."""
+    """Passes all calls on to a catalogue, and traces some of them."""
 
     def __init__(self, catalog: object, tracer: Tracer) -> None:
         self._catalog: Any = catalog
@@ -80,7 +80,7 @@ def trace_blobs(blobs: BlobStore, tracer: Tracer) -> BlobStore:
 
 
 class _Blobs:
-    """Passes every call on to a blob store, and traces some of them."""
+    """Passes all calls on to a blob store, and traces some of them."""
 
     def __init__(self, blobs: BlobStore, tracer: Tracer) -> None:
         self._blobs = blobs
@@ -104,7 +104,7 @@ class _Blobs:
 
 
 class _Writer:
-    """Passes every call on to a writer of a blob, and traces it."""
+    """Passes all calls on to a writer of a blob, and traces `write` and `finish`."""
 
     def __init__(self, writer: BlobWriter, tracer: Tracer) -> None:
         self._writer = writer
@@ -135,7 +135,7 @@ _NAMES: Final = {
     "key_id": "coatcheck.key_id",
     "artifact_id": "coatcheck.artifact_id",
 }
-"""Names of the attributes of a span by the names of the facts. OpenTelemetry's own names are used where it has some."""
+"""Names of the attributes of a span by the names of the facts. OpenTelemetry's own names are used where they exist."""
 _CLOSE_SECONDS: Final = 3.0
 """Maximum seconds for sending the queued spans when the tracer is closed."""
 
@@ -215,7 +215,7 @@ class _Noted:
         self._route = ""
 
     def note(self, name: str, value: str | float) -> None:
-        """Adds a fact as an attribute of the span."""
+        """Adds a fact as an attribute of the span; except `duration_ms`, because a span has its own duration."""
         if name == "route":
             self._route = str(value)
         if name == "status" and int(value) >= 500:  # noqa: PLR2004 - server errors (RFC 9110)

@@ -46,7 +46,7 @@ _CONTENT_ROUTES: Final = {str(route.method): route for route in ROUTES if route.
 """Routes of an artifact's bytes, by method. All of them have the same path."""
 _CONTENT_PATH: Final = _CONTENT_ROUTES["GET"].path
 _DIRECT_ROUTES: Final = {(str(route.method), route.path): route for route in ROUTES if route.direct}
-"""Routes that are called before Litestar, by method and path."""
+"""Routes that are called without using Litestar, by method and path."""
 _REQUEST_ID_BYTES: Final = 16
 """Random bytes of a request ID: as many as a UUID has."""
 _SERVICE_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST")
@@ -193,7 +193,7 @@ class Face(Litestar):
             )
             return
         if scope["path"].rstrip("/") == MCP_PATH:
-            # Refuse a request that cannot be served before looking up its key, which would be in vain.
+            # Refuse a request that cannot be served before looking up its key, because the look-up would be useless.
             self._mcp.check(scope)
             await self._let_in(scope, MCP_PATH, MCP_SCOPE)
             await self._mcp.serve(scope, receive, send)

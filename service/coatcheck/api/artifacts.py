@@ -61,7 +61,7 @@ Telling = Annotated[
 
 
 class ListQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The query parameters of `GET /v1/artifacts`; all given conditions hold."""
+    """The query parameters of `GET /v1/artifacts`. An artifact must meet all conditions that are given."""
 
     session: Session | None = None
     kind: Annotated[Kind, Meta(description="Only this kind.")] | None = None
@@ -203,7 +203,7 @@ async def artifact_views(holds: Holds, artifacts: Sequence[Artifact]) -> tuple[A
 
 
 def _artifact_view(artifact: Artifact, holds: Sequence[Hold] | None) -> ArtifactView:
-    """Returns an artifact as callers see it. A detected value stands in for one that was not declared.
+    """Returns an artifact as callers see it. If a value was not declared, the detected value is shown instead.
 
     `holds` is None if storage is unavailable, so that the holds are unknown.
     """
@@ -302,9 +302,10 @@ async def list_artifacts(call: RouteCall, query: ListQuery) -> ArtifactsView:
 async def get_artifact(call: RouteCall, artifact_id: str) -> ArtifactDescriptionView:
     """Get an artifact.
 
-    Returns its metadata, its card as the present engine makes it at the default budget, and in `receipt` what a model
-    got in its place when it was stored: by which engine, and the digest of the text. At that budget, for that query,
-    the same engine makes the same card, byte for byte; a later one may make another.
+    Returns the artifact's metadata, and its card as the present engine renders it at the default budget. `receipt`
+    describes the text that a model got in place of the payload when it was stored: which engine made it, at which
+    budget, for which query, and the text's digest. At that budget and for that query, the same engine renders the same
+    card, byte for byte; a later engine may render another.
     """
     described = await call.services.describe(call.caller, resolve_citation(artifact_id)[0])
     (view,) = await artifact_views(call.services.holds, [described.artifact])
@@ -321,8 +322,8 @@ async def get_artifact(call: RouteCall, artifact_id: str) -> ArtifactDescription
 async def get_card(call: RouteCall, artifact_id: str, query: CardQuery) -> Reply[CardView] | Response[bytes]:
     """Render the card again.
 
-    Renders the card at another budget, for another query, or for a model that has no tool to read further with
-    (`tools=none`). Returns JSON, or only the text with `Accept: text/plain`.
+    Renders the card at another budget, for another query, or for a model that has no tool for reading further
+    (`tools=none`). Returns JSON, or with `Accept: text/plain` only the text.
     """
     described = await call.services.describe(
         call.caller,

@@ -1,4 +1,4 @@
-"""Routes of an artifact's bytes. Their functions are raw ASGI handlers, which are called without passing Litestar.
+"""Routes of an artifact's bytes. Their functions are raw ASGI handlers, which are called without using Litestar.
 
 Requests for ranges are the most frequent ones, and Litestar's router (2.25) fails on a raw handler with a path
 parameter. A response begins only after its first bytes have been read. Reading stops when the client has left.
@@ -108,9 +108,9 @@ async def get_content(
 ) -> None:
     """Fetch the bytes.
 
-    Returns the payload, with ranges and conditions as in RFC 9110; with `view=text` its text view, with `section` a
-    part of that. Each has its own entity tag. Bytes are served inert: as an attachment, without sniffing, in a
-    sandbox.
+    Returns the payload; with `view=text`, its text view; with `section`, only this section of it. Each of these has its
+    own entity tag. Ranges and conditions work as in RFC 9110. Browsers are told to download the bytes, not to guess
+    their type, and to run nothing in them.
     """
     await _serve(services, artifact_id, request_id, scope, receive, send)
 

@@ -58,7 +58,7 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
     format: FormatName | None = None
     session: Session | None = None
     policy: CompactionPolicy | None = None
-    """How to compact; None: the defaults. Without a policy, a measurement assumes that the caller does not compact."""
+    """How to compact; None: the defaults. In a measurement, it also decides the default of `outputs_stay`."""
     window: ModelWindow | None = None
     """The context window; None: the window of the body's model, if its name is known."""
     usage: Annotated[
@@ -110,7 +110,10 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
         return structs.replace(request, real_tokens=_real(self.usage), outputs_stay=self.stay())
 
     def stay(self) -> bool | None:
-        """Returns whether this turn's outputs stay as they are after the turn; None: the caller does not say so."""
+        """Returns whether this turn's outputs stay as they are after the turn: no, unless a subclass says otherwise.
+
+        None: the caller does not say.
+        """
         return False
 
 
@@ -186,8 +189,8 @@ async def compact_context(call: RouteCall) -> CompactAnswer:
     Takes a request body in any provider's format, stores its bulky parts (oversized tool outputs, arguments of
     completed calls, images on request), and returns the same body with cards and markers in their place: the same items
     in the same order, with the same roles, IDs and names, and everything else byte for byte unchanged. In turns that
-    are over, answers of `read_artifact` become one line, and the texts of `/v1/search-results` their summaries. The
-    same history gives the same bytes every turn, and compacting a compacted body changes nothing.
+    are over, answers of `read_artifact` become one line, and the texts of `/v1/search-results` become their summaries.
+    The same history gives the same bytes every turn, and compacting a compacted body changes nothing.
 
     The budget is `max_tokens`, or else the `window`, or else the window of the model if its name is known. A body over
     budget loses the following, in this order and only as far as needed: outputs (oldest first), long arguments of any
@@ -195,14 +198,14 @@ async def compact_context(call: RouteCall) -> CompactAnswer:
     and then the oldest messages, which are stored as one artifact and replaced by a notice that names it. `report.over`
     says by how much a body still exceeds its budget, and what would have to go.
 
-    `report` lists the first changed message, every change, what is large and stays, the thinking blocks that are now
+    `report` lists the first changed message, every change, the large parts that stay, the thinking blocks that are now
     invalid, and in `send` the headers and fields to send with every later request of the conversation. A payload that
     is already stored is found by its identity (session, call ID, payload) and not stored again. A payload that cannot
-    be stored is cut in place to its head and tail; its text and `warnings` say so. An output that equals an earlier
-    one, byte for byte, says so instead of showing excerpts. The answer is never larger than the given body. The body
-    itself is not kept. `report.notes` names what a provider would refuse (outputs without calls, calls without outputs,
-    halves of surrogate pairs); `repair` mends it first. Token estimates are of o200k_base; `meters` are scaled by
-    `usage`.
+    be stored is cut in place to its head and tail; its text and `warnings` say so. If an output equals an earlier one
+    byte for byte, the text in its place says so instead of showing excerpts. The answer is never larger than the given
+    body. The body itself is not kept. `report.notes` names the faults for which a provider would refuse the body
+    (outputs without calls, calls without outputs, halves of surrogate pairs); with `repair`, these are mended first.
+    Tokens are estimated with o200k_base; `meters` are scaled by `usage`.
     """
     with call.context.budget.reserve() as reservation:
         data = (await call.json_bytes(call.limits.json_body, reservation)).removeprefix(BOM)
@@ -231,7 +234,7 @@ async def compact_context(call: RouteCall) -> CompactAnswer:
         del data, decodable, compact_body
         result = await call.services.compact(call.caller, body, request)
         del body
-        # Until its next turn, the event loop keeps the result that woke this task, which is the whole body.
+        # The event loop keeps the result that woke this task, which is the whole body, until its next turn.
         await asyncio.sleep(0)
     return result
 
@@ -247,16 +250,19 @@ async def compact_context(call: RouteCall) -> CompactAnswer:
 async def measure_context(call: RouteCall) -> ContextMeasurement:
     """Measure how full a context is.
 
-    `next_turn` counts instructions, tools and the history that stays; `this_turn` adds the tool payload in flight.
-    Unless a `policy` (or `outputs_stay: false`) is given, the caller is assumed not to compact at the end of a turn,
-    but to replace the texts of web searches by their summaries (`outputs_stay: true`: not even these); otherwise the
-    policy is applied as it is without pressure. `assumes` says which. Both numbers are given in
-    tokens and as a percentage of the usable window: the model's window minus what the host does not offer, the output
-    reserve, the safety margin, and everything beyond the host's compaction limit, as listed in `window.taken`. `line`
-    puts it into words for a status bar, `lines` does so in three lines, with the payload of this turn's web searches
-    (`search_payload`), and `turns` lists the size of each turn. `should_compact` becomes true at
-    `compact_percent`. The numbers are those of `meters.before` of a compaction of the same body. Without a `window`,
-    the model's own counts, if it is known by its name. Nothing is stored except, with a `session`, these numbers.
+    `next_turn` counts instructions, tools and the history that stays; `this_turn` adds the tool payload of this turn
+    that will not stay. If neither a `policy` nor `outputs_stay` is given, the caller is assumed to keep all outputs at
+    the end of a turn, except the texts of web searches, which become their summaries. With `outputs_stay: true`, these
+    texts are assumed to stay too. With a `policy` or `outputs_stay: false`, outputs are assumed to be compacted, as the
+    policy does it without pressure. `assumes` says which of these applies.
+
+    Both numbers are given in tokens and as a percentage of the usable window: the model's window minus what the host
+    does not offer, the output reserve, the safety margin, and everything beyond the host's compaction limit, as listed
+    in `window.taken`. Without a `window`, the model's own window is used, if its name is known. `line` puts the numbers
+    into words for a status bar, `lines` does so in three lines, with the payload of this turn's web searches
+    (`search_payload`), and `turns` lists the size of each turn. `should_compact` becomes true at `compact_percent`. The
+    numbers are those of `meters.before` of a compaction of the same body. Nothing is stored, except these numbers if a
+    `session` is given.
     """
     with call.context.budget.reserve() as reservation:
         data = await call.json_bytes(call.limits.json_body, reservation)

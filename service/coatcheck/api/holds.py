@@ -14,7 +14,7 @@ from coatcheck.usecases.retention.administer_holds import two_ends
 
 
 class NewHoldRequest(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The body that places a hold: on an artifact, a session, or with neither on the namespace."""
+    """The body that places a hold: on an artifact, on a session, or, if neither is given, on the namespace."""
 
     EXAMPLES: ClassVar = [{"reason": "case 7", "session": "run-17"}]
 
@@ -85,8 +85,8 @@ async def place_hold(call: RouteCall, body: NewHoldRequest) -> HoldView:
 
     Prevents an artifact, a session with everything added to it later, or a namespace from being deleted: by anyone,
     through any route, by expiry or by eviction. Once this request is answered, every delete that is not answered yet
-    leaves what the hold covers, and gets 423 with the hold's ID. What expires under a hold is reported as gone, but its
-    row and bytes stay: a caller with the scope `admin` can give it a later `ttl`, or pin it.
+    leaves what the hold covers, and gets 423 with the hold's ID. An artifact that expires under a hold is reported as
+    gone, but its row and bytes stay: a caller with the scope `admin` can give it a later `ttl`, or pin it.
     """
     plain(body.reason, "reason")
     if body.ttl is not None and body.until is not None:  # even a `ttl` of `forever` contradicts `until`

@@ -146,6 +146,6 @@ async def create_key(call: RouteCall, body: NewKeyRequest) -> Reply[NewKey]:
 async def revoke_key(call: RouteCall, key_id: str) -> KeyInfo:
     """Revoke a key.
 
-    Every replica refuses all requests that arrive after the answer. The key stays listed.
+    Once this request is answered, every replica refuses all further requests with the key. The key stays listed.
     """
     return await call.services.keys.revoke(call.caller, key_id)

@@ -93,7 +93,7 @@ def _plain(most: int, description: str, example: str) -> Meta:
 
 
 def _describing(description: str, example: object, **schema: object) -> Meta:
-    """Returns the schema of metadata that only describes a payload. Any value is accepted, and adjusted to it."""
+    """Returns the schema of metadata that only describes a payload. Other values are accepted, too, and adjusted."""
     adjusted = f"{description} Adjusted if it is longer or malformed, with the warning `metadata_adjusted`."
     return Meta(description=adjusted, examples=[example], extra_json_schema=schema)
 
@@ -265,7 +265,7 @@ def plain(value: str | None, name: str) -> str | None:
     """Returns a text unchanged, after checking it for control characters and line separators.
 
     Raises:
-        CoatcheckError: `invalid_request` if the text has one.
+        CoatcheckError: `invalid_request` if the text contains one.
     """
     if value is not None and (match := CONTROL.search(value)):
         raise invalid_request(

@@ -314,7 +314,7 @@ def explanation_view(explained: EffectivePolicy) -> EffectivePolicyView:
 async def list_policies(call: RouteCall, query: PoliciesQuery) -> PoliciesView:
     """List policies.
 
-    Returns the policies of the namespace and those of all namespaces, as they are stored.
+    Returns the policies of the namespace, and the policies that apply to all namespaces, as they are stored.
     """
     version, policies = await call.services.policies.current(call.caller, query.namespace)
     items = tuple(PolicyView(scope=policy_scope_view(scope), policy=policy_body(policy)) for scope, policy in policies)
@@ -356,10 +356,10 @@ async def explain_policies(call: RouteCall, query: ExplainQuery) -> EffectivePol
 async def set_policy(call: RouteCall, body: SetPolicyRequest) -> ChangedPolicyView:
     """Set a policy.
 
-    Replaces the scope's policy: fields that are left out are unset. The policy applies to everything stored
-    or changed from then on: at once on the replica that answers, within five seconds on every other one. What a receipt
-    has promised stays. `max_bytes`, `max_artifacts`, `evict` and `tombstone_ttl` apply to whole namespaces, and can
-    only be set for one whole namespace or for all of them. Needs a key of `*` for the namespace `*`.
+    Replaces the scope's policy: fields that are left out are unset. The policy applies to everything stored or changed
+    from then on: at once on the replica that answers, within five seconds on every other one. What earlier receipts
+    have promised does not change. `max_bytes`, `max_artifacts`, `evict` and `tombstone_ttl` apply to whole namespaces,
+    and can only be set for one whole namespace or for all of them. Needs a key of `*` for the namespace `*`.
     """
     scope, policy = scope_of(body, call.caller), policy_of(body.policy)
     version = await call.services.policies.set(call.caller, scope, policy)

@@ -119,7 +119,7 @@ def _reading(operation: str, answer: str, *problems: Code) -> Callable[[Callable
     Args:
         operation: method and path, as for `route`.
         answer: description of the answer.
-        problems: codes of errors, without those of every route that reads an artifact.
+        problems: codes of errors, in addition to those of every route that reads an artifact.
     """
     return route(
         operation, scope=READ, tag="Reading", answers={200: answer}, problems=(*ONE, *problems, Code.INTEGRITY)

@@ -158,9 +158,10 @@ async def plan_retention(call: RouteCall, body: PlanRequest) -> RetentionPlan:
 async def apply_retention(call: RouteCall, body: ApplyRequest) -> Reply[RetentionRun]:
     """Apply a plan.
 
-    Removes those artifacts of the plan that still meet its criteria, and nothing else. Refused if more than a tenth of
-    its artifacts or bytes have since gone, or are now held or pinned, and, without `confirm`, if it would remove more
-    than 20 % of the live bytes. Applying a plan that is already being applied returns its run.
+    Removes those artifacts of the plan that still meet its criteria, and nothing else. The request is refused if more
+    than a tenth of the plan's artifacts or bytes have gone since, or are held or pinned now. Without `confirm`, it is
+    also refused if it would remove more than 20 % of the live bytes. Applying a plan that is already being applied
+    returns its run.
     """
     apply = call.services.retention.running.apply
     run = await apply(call.caller, body.digest, confirm=body.confirm, wait=body.wait)
@@ -209,7 +210,7 @@ async def change_job(call: RouteCall, name: str, body: JobPatchRequest) -> JobSt
     is paused.
 
     `deletions` stands for everything that deletes by time. The service pauses it when the clock jumps by more than a
-    day; to resume it confirms that the clock is right.
+    day; by resuming it, an administrator confirms that the clock is right.
     """
     # For the use case, None leaves the interval unchanged, and 0 restores the interval of the settings.
     interval = None if body.interval is UNSET else (body.interval or 0)

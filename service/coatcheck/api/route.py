@@ -33,7 +33,7 @@ SendMessage = Callable[[Any], Awaitable[None]]
 JSON: Final = "application/json"
 FORM: Final = "multipart/form-data"
 MERGE_PATCH: Final = "application/merge-patch+json"
-"""The media type of a PATCH (RFC 7396). A body of this type is read like one of JSON."""
+"""The media type of a merge patch (RFC 7396). A body of this type is read like a JSON body."""
 ADMINISTRATION: Final = "Administration"
 """The tag of routes that name no other."""
 SMALL: Final = 64 * KIB
@@ -179,11 +179,11 @@ class Route:
     answers: Mapping[int, Answer]
     """Answers by status. The first status applies if the function returns a value without a status."""
     problems: tuple[Code, ...]
-    """Codes of errors, without those of every route and those of every route that needs a key."""
+    """Codes of errors, in addition to those of every route and of every route that needs a key."""
     raw: bool
-    """Whether the function is an ASGI function, to which requests go without passing Litestar."""
+    """Whether the function is an ASGI function, to which requests go without using Litestar."""
     direct: bool
-    """Whether requests go to the function without passing Litestar."""
+    """Whether requests go to the function without using Litestar."""
     function: Callable[..., Awaitable[Any]] = field(repr=False)
 
     def handler(self) -> HTTPRouteHandler:
@@ -242,14 +242,14 @@ def route(
         answers: the answers by status. The first status applies if the function returns a value without a status.
         scope: the scope that a key needs; None: no key is needed. By default, only administrators may call the route.
         tag: the route's heading in the OpenAPI document.
-        problems: codes of errors, without those of every route.
-        headers: names of header parameters, without those of every route that has a body.
+        problems: codes of errors, in addition to those of every route.
+        headers: names of header parameters, in addition to those of every route that has a body.
         body: the models by media type, if the function reads the body itself.
         schemas: schemas to which the body or the answers refer.
         query: the model of the query string, if the function reads it itself.
         routed: the path in Litestar's form, if it cannot be derived.
-        raw: whether the function is an ASGI function, to which requests go without passing Litestar.
-        direct: whether requests go to the function without passing Litestar, whose routing and injection cost more than
+        raw: whether the function is an ASGI function, to which requests go without using Litestar.
+        direct: whether requests go to the function without using Litestar, whose routing and injection cost more than
             the rest of this layer. Only for a path without parameters whose function returns a `Reply`.
     """
     method, path = operation.split(" ")

@@ -1,4 +1,4 @@
-"""All routes of the service, collected from the resources. A new resource is added here; a new route is not."""
+"""All routes of the service, collected from the modules that declare them. A new module of routes is added here."""
 
 from typing import Final
 

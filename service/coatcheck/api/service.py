@@ -64,9 +64,9 @@ async def check_readiness(call: RouteCall) -> Reply[ReadinessView]:
 async def get_metrics(call: RouteCall) -> Response[bytes]:
     """Get metrics for monitoring.
 
-    Returns counters and gauges of this process in the text format of Prometheus, or in OpenMetrics where that is
-    accepted. Needs the scope `admin` unless the administrator has opened it; while no keys are
-    required, it is open. It contains no name that a caller chose.
+    Returns counters and gauges in the text format of Prometheus, or in OpenMetrics if the client accepts it. If several
+    processes of one service share the work, the numbers cover all of them. Needs a key of `*`, unless the
+    administrator has opened the route or no keys are required. The metrics contain no name that a caller chose.
     """
     if not call.limits.metrics_open:
         require_everywhere(call.caller)  # metrics count the activity of all namespaces

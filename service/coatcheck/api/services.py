@@ -54,7 +54,8 @@ class Tools(Protocol):
     async def answer(self, caller: Caller, body: object, form: str | None, max_tokens: int | None) -> object:
         """Executes the tool calls in a body and returns their results as JSON values.
 
-        `form` is the form of the results; None: that of each call. `max_tokens` limits each answer; None: the default.
+        `form` is the form of the results; None: each result has the form of its call. `max_tokens` limits each answer;
+        None: the default.
 
         Raises:
             CoatcheckError: `invalid_request` if the body contains no call. A call that fails gets its error as an

@@ -150,7 +150,7 @@ def session_usage_view(session: str, usage: SessionUsage) -> SessionUsageView:
 
 
 def names_usage(scope: Scope) -> bool:
-    """Returns whether a path under `SESSIONS` is that of a session's account rather than that of a session."""
+    """Returns whether a path under `SESSIONS` leads to a session's account rather than to a session."""
     return (raw_path(scope) or scope["path"].encode()).endswith(USAGE.encode())
 
 
@@ -166,8 +166,8 @@ def session_of(scope: Scope, routed: str, suffix: str = "") -> str:
         CoatcheckError: `invalid_request` for an invalid name; `method_not_allowed` if the path does not end in
             `suffix`.
     """
-    # Use the path as it was sent: there, `%2F` differs from a slash, and repeated slashes are still there. A name may
-    # contain all of these.
+    # Use the path as it was sent: it distinguishes `%2F` from a slash, and contains repeated slashes unchanged. A name
+    # may contain all of these.
     _, separator, encoded = raw_path(scope).partition(SESSIONS.encode())
     # If the server does not provide that path, the routed name is the best substitute.
     if not separator:

@@ -5,7 +5,7 @@ The schemas of calls allow any members, because providers add members to their o
 MCP is served as streamable HTTP by the official SDK, without sessions and with JSON answers. The package `tools` has
 the MCP server; this module adds the transport. The origin guard checks hosts and origins, as for every route. The SDK's
 own check is off, because two lists of allowed hosts would drift apart. Only POST is served: without sessions, there is
-no stream to open or end. An error that occurs before the SDK is called is answered as a JSON-RPC error.
+nothing to open or to end. An error that occurs before the SDK is called is answered as a JSON-RPC error.
 
 The SDK is imported in a thread when the first client connects. The import takes a second of CPU time, which a service
 without MCP clients should not spend. The SDK is an extra, `coatcheck[mcp]`, because agent frameworks in the same
@@ -127,9 +127,10 @@ class ToolsView(Struct, frozen=True):
 async def get_tools(call: RouteCall, query: ToolsQuery) -> ToolsView:
     """Declare the tools.
 
-    Returns the declared tool, `read_artifact`, in the form each provider expects. It is the same for every request and
-    session of a deployment, so it can be part of a cached prompt. Every call printed on a card is a valid call of it.
-    MCP clients discover the tools themselves at `/mcp` (streamable HTTP).
+    Returns the declaration of the tool `read_artifact` in the form that a provider expects; with `listing`, of
+    `list_artifacts` as well. A declaration is the same for every request and session of a deployment, so it can be part
+    of a cached prompt. Every call printed on a card is a valid call of `read_artifact`. MCP clients discover the tools
+    themselves at `/mcp` (streamable HTTP).
     """
     declared = call.services.tools.declare(query.format, strict=query.strict, listing=query.listing)
     return ToolsView(tuple(declared))
@@ -180,7 +181,7 @@ class Mount:
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
         self._open = False
-        """Whether requests are served. They are from the application's start to its end."""
+        """Whether requests are served, which is so between the application's start and its end."""
         self._stop = asyncio.Event()
         self._manager_task: asyncio.Task[None] | None = None
         """The task that runs the SDK's manager; None until the first client connects."""

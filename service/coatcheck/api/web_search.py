@@ -224,9 +224,9 @@ async def budget_search_results(call: RouteCall) -> Reply[SearchResultsAnswer]:
     response, query, limits and earlier session give the same answer, byte for byte.
 
     A search that failed has the warning `search_failed`, and `text` and `summary` give the reason. A response that is
-    not understood has `not_understood`, and an excerpt of it is in `text`; both, and a search that found nothing,
-    have `no_results`. Other warnings: `search_response` (what could not be read), `session_partly_examined` (not all
-    earlier sources were examined), `kind_conflict` (the same payload is declared as something else, so its sections
+    not understood has `not_understood`, and an excerpt of it is in `text`. These two, and a search that found nothing,
+    also have `no_results`. Other warnings: `search_response` (what could not be read), `session_partly_examined` (not
+    all earlier sources were examined), `kind_conflict` (the same payload is declared as something else, so its sections
     cannot be read), `parameters_not_applied` (it was stored before, and something declared now was not applied),
     `search_disabled` and `too_many_searches` (by a policy or setting, nothing was read or stored, as the text says).
     """

@@ -37,7 +37,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.progress import Progress, untold
 
 _MAX_ATTEMPTS = 5
-"""Maximum snapshots of one backup. A further snapshot is needed if a deletion has removed a file of the one before.
+"""Maximum snapshots of one backup. Another snapshot is needed if a deletion has removed a file of the previous one.
 Chosen, not measured."""
 _MAX_NAMED_BLOBS = 5
 """Maximum lost blobs that an error names."""
@@ -84,7 +84,7 @@ def backup_to(
     stage = target.parent / f".{target.name}.partial-{secrets.token_hex(4)}"
     disk = disk or Disk()
     with explain_os_errors(target):
-        try:  # includes the call that makes the directory, since an interruption may come before this call returns
+        try:  # includes `make_directory`: an interruption may come before it returns, but after it made the directory
             disk.make_directory(stage)
             yield _copy_store(
                 root,
@@ -120,7 +120,7 @@ def _refuse(root: Path, target: Path) -> None:
 def _copy_store(
     root: Path, stage: Path, files: "_Files", disk: Disk, *, release: str, now: Callable[[], datetime]
 ) -> StagedBackup:
-    # Most files are copied before the snapshot is taken, since the write-ahead log cannot shrink while it is open.
+    # Most files are copied before the snapshot is taken, because the write-ahead log cannot shrink during a snapshot.
     files.take(live_file_blobs(root / DATABASE))
     with _capture(root / DATABASE, files, now) as (snapshot, moment, attempts):
         database = stage / DATABASE
@@ -185,10 +185,10 @@ class _Files:
     def take(self, blobs: Iterable[FileBlob]) -> set[str]:
         """Copies the files of blobs; returns the IDs of blobs whose files are missing.
 
-        A missing file of a blob that is marked corrupt is not reported.
+        If a blob is marked corrupt, neither a missing file nor one of the wrong size is reported.
 
         Raises:
-            CoatcheckError: `integrity` if the size of a file differs from the one in its blob's row.
+            CoatcheckError: `integrity` if the size of any other file differs from the size in its blob's row.
         """
         missing: set[str] = set()
         truncated_ids: list[str] = []
@@ -207,10 +207,11 @@ class _Files:
     def complete(self, blobs: Iterable[FileBlob], *, last: bool) -> bool:
         """Copies the files of a snapshot that are not copied yet; returns whether all of its files are copied now.
 
-        In the last attempt (`last`), a missing file is lost.
+        A missing file counts as lost if it was missing in an earlier pass too, or if this is the last attempt (`last`).
+        The files of blobs that are marked corrupt may be missing.
 
         Raises:
-            CoatcheckError: `integrity` if a file of the snapshot is lost.
+            CoatcheckError: `integrity` if a file of the snapshot is lost, or does not have the size in its blob's row.
         """
         self.wanted.clear()
         self.lost.clear()
@@ -240,7 +241,7 @@ class _Files:
     def _copy_file(self, blob: FileBlob) -> int | None:
         """Copies the file of one blob; returns its size in bytes, or None if it does not exist.
 
-        A copy with another size than the one in the blob's row is removed again.
+        If its size differs from the size in the blob's row, the copy is removed again.
         """
         source, target = self._path(self._source, blob.id), self._path(self._target, blob.id)
         try:

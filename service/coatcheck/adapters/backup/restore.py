@@ -23,8 +23,8 @@ from coatcheck.core.progress import Progress, untold
 STAGE = "restoring"
 """Name of the directory, inside a data directory, into which a restore copies."""
 _ANYWAY = frozenset({"coatcheck.lock", RESERVE, "lost+found"})
-"""Files that an empty data directory may contain: the service's lock and reserve, and the directory of lost files of a
-new file system."""
+"""Names that a data directory may contain and still counts as empty: the service's lock file and disk reserve, and
+`lost+found`, which every new ext4 file system has."""
 
 
 class StagedRestore(Struct, frozen=True):
@@ -44,7 +44,7 @@ def restore_backup(source: Path, root: Path, progress: Progress = untold) -> Gen
 
     Raises:
         CoatcheckError: `invalid_request` if the source is not a backup or the directory is not empty, `integrity` if
-            the backup is damaged, `schema_outdated` if a newer release has made the backup, and storage errors.
+            the backup is damaged, `schema_outdated` if its schema is newer than this release's, and storage errors.
     """
     manifest = read_manifest(source)
     # The revision is checked before anything is copied, since copying may take hours.
@@ -95,7 +95,7 @@ def _refuse(root: Path) -> None:
             f"{root} already holds a store, which a restore never overwrites. Name a directory that is empty or does "
             "not exist, then serve from it.",
         )
-    if names and STAGE not in names:  # an interrupted restore may have left files, which are removed later
+    if names and STAGE not in names:  # files of an interrupted restore are no reason to refuse: they are removed later
         raise CoatcheckError(
             Code.INVALID_REQUEST, f"{root} is not empty. Name a directory that is empty or does not exist."
         )

@@ -1,8 +1,8 @@
 """Stores blobs as local files `<root>/blobs/<2 hex>/<id>`, written once, and synced before they are reported as stored.
 
-The name of a directory is the last two digits of the blob ID. The first digits are a time, so that all blobs of a day
-would be in one directory. Blocking calls run in the given thread pool. Only the catalogue knows which files are in use
-and which are garbage.
+The name of a directory is the last two digits of the blob ID. The first digits would not spread the files, because they
+are a time: all blobs of a day would be in one directory. Blocking calls run in the given thread pool. Only the
+catalogue knows which files are in use and which are garbage.
 """
 
 import asyncio
@@ -80,7 +80,10 @@ class FileBlobStore:
             await self._in_thread(lambda: self._files.size(self._top), self._readers)
 
     async def check_writes(self, *, room: bool = False) -> None:
-        """Returns if a file could be written, synced and removed again; with `room`, a file of 128 KiB."""
+        """Returns if a file of one byte could be written, synced and removed again; with `room`, a file of 128 KiB.
+
+        Raises CoatcheckError otherwise.
+        """
         with storage_errors():
             await self._in_thread(lambda: self._try_write(_ROOM_BYTES if room else 1))
 

@@ -1,4 +1,4 @@
-"""The system calls of the file store, in one class, and the errors that callers get for them.
+"""The system calls of the file store, in one class, and the errors that callers get if a system call fails.
 
 Tests replace the class by one that fails at a chosen call, or that records the order of calls. For this reason the
 class makes no decisions and handles no errors.
@@ -42,7 +42,7 @@ class FileSystem:
         return os.open(path, _NEW, 0o600)
 
     def write(self, fd: int, data: memoryview) -> int:
-        """Appends the first bytes of `data`, perhaps not all; returns how many."""
+        """Appends the first bytes of `data`, perhaps not all; returns how many were written."""
         return os.write(fd, data)
 
     def write_all(self, fd: int, data: bytes | bytearray) -> None:

@@ -142,8 +142,8 @@ class S3BlobStore:
         self._location = location
         self._bucket = S3Bucket(location, patience or Patience(), part_bytes)
         self.others: tuple[BlobStore, ...] = ()
-        """Stores that were used before a switch to S3. They still have the blobs whose rows name their placement, since
-        a switch moves no blobs."""
+        """Stores that were used before a switch to S3. As a switch moves no blobs, these stores still have the blobs
+        whose rows name another placement than S3."""
 
     @classmethod
     def open(cls, url: str, patience: Patience | None = None) -> Self:
@@ -172,6 +172,7 @@ class S3BlobStore:
         """Returns if the location has its mark and `reaches` succeeds; sends two small requests.
 
         The mark proves that this is the bucket with the blobs: an emptied bucket, or another one, would also answer.
+        The stores in `others` are checked too.
 
         Raises:
             CoatcheckError: `storage_unavailable`; the text says what an operator must do.

@@ -31,7 +31,7 @@ _PARTS_AT_ONCE: Final = 2
 """Parts that are sent at once. With the part that is being filled, an upload takes 24 MiB of memory."""
 
 _OBJECTS_PER_PAGE: Final = 1000
-"""Objects that one request of a listing returns, the maximum of S3."""
+"""Objects that one request of a listing returns. S3 allows no more."""
 _NOT_SATISFIABLE: Final = 416
 """The HTTP status for a range beyond the end of an object (RFC 9110)."""
 _MIB: Final = 1 << 20
@@ -171,7 +171,7 @@ class S3Bucket:
     async def try_write(self, name: str, size: int) -> None:
         """Writes an object of `size` zero bytes, replacing an existing one.
 
-        With a size of 0, writes the object only if it does not exist; that it exists is no error.
+        With a size of 0, does not replace an existing object, and reports no error if there is one.
         """
         try:
             await obstore.put_async(self._quick, name, bytes(size), mode="overwrite" if size else "create")
@@ -198,7 +198,7 @@ class S3Bucket:
         return Upload(cast("_File", file), self._patience)
 
     async def look(self, name: str) -> ObjectStat | None:
-        """Returns an object's properties; None if the store says that there is none."""
+        """Returns an object's properties; None if the store says that there is no such object."""
         async with _deadline(self._patience.call):
             for _ in range(2):
                 try:

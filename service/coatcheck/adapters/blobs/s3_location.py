@@ -129,7 +129,7 @@ def parse_s3_url(url: str) -> S3Location:
 def encode_namespace(namespace: str) -> str:
     """Returns a namespace as one segment of a name: letters, digits, `-` and `_` unchanged, any other byte as `.xx`.
 
-    Two namespaces never have the same encoding, and none is `.` or `..`.
+    Two namespaces never have the same encoding, and no encoding is `.` or `..`.
 
     Raises:
         ValueError: the namespace is empty, or its encoding has more than 512 bytes.
@@ -221,8 +221,8 @@ _OWN: Final = {
     ),
 }
 """Errors of the client library that an operator can correct: patterns of their texts, each with a sentence that says
-what to do. The first pattern has the fixed addresses at which a client without credentials asks for those of its
-instance or container."""
+what to do. The first pattern has the fixed addresses from which a client without credentials requests the credentials
+of its instance or container."""
 
 
 def status_of(error: BaseException) -> int | None:

@@ -18,7 +18,7 @@ from coatcheck.core.findings import EngineReport, Finding
 _HOP_BYTES = 256 * 1024
 """Bytes that are gathered before a thread writes them. Each hand-over to a thread costs as much as writing 100 KiB."""
 _FLUSH_BYTES = 4 * 1024 * 1024
-"""Bytes after which they are flushed to the disk, so that the last sync of a large blob has little to do."""
+"""Bytes that are written between two flushes to the disk, so that the last sync of a large blob has little to do."""
 
 
 class FileWriter:

@@ -1,8 +1,8 @@
 """Text views of ZIP archives, tar archives, Debian packages and compressed files: a list of files, then their texts.
 
 Runs in a worker process, as payloads may be hostile. Files of an archive are streamed within limits, for each file and
-in total. A file that is not text is described by its first bytes. Nothing is written to a file, no name is used as a
-path, no link is followed, and an archive inside another archive is not opened.
+in total. If a file is not text, the view shows a description of its first bytes instead. Nothing is written to a file,
+no name is used as a path, no link is followed, and an archive inside another archive is not opened.
 """
 
 import bz2
@@ -131,7 +131,7 @@ _HEADER_BYTES: Final = 1024 * 1024
 _BLOCK_BYTES: Final = 64 * 1024
 """Bytes that are decompressed at once."""
 _ENDS: Final = 8
-"""Maximum reads past the end of a stream; a reader that makes more is considered to loop forever."""
+"""Maximum reads past the end of a stream. A reader that makes more would loop forever, so it gets an error."""
 _AR_MEMBERS: Final = 64
 """Maximum files of a Debian package, and of its control archive, that are searched; real packages have three."""
 _AR: Final = re.compile(rb"([!-~ ]{16})[0-9 ]{12}[0-9 ]{6}[0-9 ]{6}[0-7 ]{8}([0-9]{1,10}) *`\n")
@@ -265,7 +265,8 @@ _STREAMS: Final[dict[str, tuple[str, Callable[[IO[bytes]], Any]]]] = {
 class _Unpacked(io.RawIOBase):
     """The decompressed content of a file. The stream ends where the file is broken, or when time is up.
 
-    Raises EOFError if its reader keeps reading past the end: `tarfile` does so until it has the stated size of a file.
+    Raises EOFError if its reader keeps reading past the end. Otherwise `tarfile` would read until it has as many bytes
+    as a file's header states.
     """
 
     def __init__(self, source: Any, until: float) -> None:  # noqa: ANN401 - one of _STREAMS

@@ -26,21 +26,21 @@ _CELL: Final = 200
 _COLUMNS: Final = 40
 """Maximum columns of a table that the summary names."""
 _SUMMARISED: Final = 100
-"""Tables in the summary, and names in its other lists."""
+"""Maximum tables that the summary describes, and maximum names in each of its other lists."""
 _VALUES: Final = 6
-"""Maximum different values of a column that are counted."""
+"""Maximum different values that a column may have for its values to be counted."""
 _EACH: Final = 4
-"""Minimum average number of times that each of these occurs."""
+"""Minimum average number of rows for each value of a column whose values are counted."""
 _CHARS: Final = 40
-"""Maximum characters of such a value."""
+"""Maximum characters of a value that is counted, written as JSON. A longer value excludes its column."""
 _RECORDS: Final = 8
 """Minimum rows of a table whose values are counted."""
 _COUNTED: Final = 100_000
-"""Maximum rows of such a table."""
+"""Maximum rows of a table whose values are counted."""
 _WIDE: Final = 16
-"""Columns that are examined for values that recur."""
+"""Number of columns of a table, from the first, that are examined for values that recur."""
 _MAX_NAMED: Final = 3
-"""Columns of them that are named: those with the rarest values."""
+"""Maximum columns of a table whose counted values are shown. Columns with the rarest values are preferred."""
 _TEXT_BYTES: Final = 4096
 """Maximum bytes that are decoded of a text value."""
 _VALUE_BYTES: Final = 32 * 1024 * 1024
@@ -61,11 +61,11 @@ class _Table(Struct):
     columns: list[str]
     """All columns, each as its name and type."""
     stored_columns: list[str]
-    """Names of the columns whose values are stored, which generated columns' are not."""
+    """Names of all columns except generated ones, whose values are not read."""
     rows: int | None = None
     """Number of rows, if they could be counted."""
     counts: tuple[str, ...] = ()
-    """Values that recur, as `state: "paid" 825, "open" 299`."""
+    """Lines that say how often values occur, such as `state: "paid" 825, "open" 299`."""
 
     def render_columns(self, most: int) -> str:
         """Returns `id INTEGER, name TEXT`, with at most `most` columns."""
@@ -176,11 +176,11 @@ def _count(connection: sqlite3.Connection, name: str) -> int | None:
 
 
 def _recurring(connection: sqlite3.Connection, table: _Table) -> tuple[str, ...]:
-    """Returns how often each value occurs in columns of texts or whole numbers with few different ones."""
+    """Returns a line for each column with few different values, all texts or whole numbers: how often each occurs."""
     ranked_lines: list[tuple[float, str]] = []
     rows = table.rows or 0
     for column in table.stored_columns[:_WIDE] if _RECORDS <= rows <= _COUNTED else ():
-        name, most = f"{_quote_name(column)} COLLATE BINARY", _VALUES + 2  # one may be NULL, which is not counted
+        name, most = f"{_quote_name(column)} COLLATE BINARY", _VALUES + 2  # with NULL, and one value too many
         query = f"SELECT {name}, count(1) FROM {_quote_name(table.name)} NOT INDEXED GROUP BY {name} LIMIT {most}"  # noqa: S608
         try:
             values = [(value, count) for value, count in connection.execute(query) if value is not None]

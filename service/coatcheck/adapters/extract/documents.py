@@ -40,17 +40,18 @@ from coatcheck.core.text.excerpt import align
 from coatcheck.core.views.view import MISSING, ExtractedText
 
 DOCUMENT_BYTES: Final = 32 * 1024 * 1024
-"""Maximum bytes of a document that is opened; a part of one is useless."""
+"""Maximum bytes of a document that is opened. A larger document is not read at all, because a part cannot be opened."""
 _ROWS: Final = 100_000
-"""Rows that are read from one sheet."""
+"""Maximum rows that are read from one sheet."""
 _MAX_COLUMNS: Final = 1_000
-"""Columns that are read from one sheet. Chosen, not measured; a wider one has a partial view."""
+"""Maximum columns that are read from one sheet; a wider sheet makes the view partial. Chosen, not measured."""
 _SHARE: Final = 0.6
-"""Share of a job's seconds after which the text so far becomes the view: a partial view is better than none."""
+"""Share of a job's seconds after which reading ends and the text so far becomes the view: a partial view is better than
+none."""
 _BOOKMARKS: Final = 40
-"""Bookmarks that are named."""
+"""Maximum bookmarks that the beginning of a view names."""
 _MIN_BOOKMARKS: Final = 4
-"""Bookmarks of the first level below which those of the second are named as well."""
+"""Number of first-level bookmarks that is enough. If there are fewer, second-level bookmarks are named too."""
 _TITLE: Final = 120
 """Maximum characters of a bookmark."""
 _EXCEL: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -61,7 +62,7 @@ _WORKBOOKS: Final = (_EXCEL, "application/vnd.oasis.opendocument.spreadsheet")
 def is_extractable(payload: bytes, media_type: str | None = None) -> bool:
     """Returns whether a payload is a document, an archive or a database that can be read here.
 
-    `media_type` is the declared one, by which a mail may be recognised.
+    `media_type` is the declared media type, by which a mail may be recognised.
     """
     if not payload or len(payload) > DOCUMENT_BYTES:
         return False
@@ -74,12 +75,14 @@ def is_extractable(payload: bytes, media_type: str | None = None) -> bool:
 
 
 def extract_document(payload: bytes, seconds: float, media_type: str | None = None) -> ExtractedText | None:
-    """Returns the text view of a document; None if it is not one, has no text, or cannot be opened.
+    """Returns the text view of a document; None if the payload is not a document or cannot be opened.
+
+    If a PDF is encrypted or has no text, or the library for the document is missing, the view is a line that says so.
 
     Args:
         payload: the whole document.
         seconds: CPU time that the job may take.
-        media_type: the declared one.
+        media_type: the declared media type.
     """
     if not is_extractable(payload, media_type):
         return None
@@ -102,7 +105,10 @@ def extract_document(payload: bytes, seconds: float, media_type: str | None = No
 
 
 def list_document(payload: bytes, seconds: float) -> ExtractedText | None:
-    """Returns the view of a document that exceeded a worker's limits: a line that says so, and an archive's files."""
+    """Returns the view of a document at which workers have failed: a line that names their limits as the cause.
+
+    If the document is a ZIP archive, the view also has a list of its files and their texts.
+    """
     writer = ViewWriter(time.process_time() + _SHARE * seconds)
     writer.put(f"[{_TOO_MUCH} Its bytes are in view=raw.]\n")
     if (files := extract_zip(payload, time.process_time() + _SHARE * seconds)) is not None:
@@ -129,7 +135,7 @@ def _pdf(payload: bytes, until: float) -> ExtractedText | None:
         return _explain_unreadable(
             "The text of a PDF is read with the extra coatcheck[documents], which is not installed.", MISSING
         )
-    import pypdf  # noqa: PLC0415 - of an extra, and only where it is needed
+    import pypdf  # noqa: PLC0415 - belongs to an extra, and is imported only when it is needed
 
     writer = ViewWriter(until)
     extractor = f"pypdf {pypdf.__version__} 2"
@@ -149,7 +155,7 @@ def _pdf(payload: bytes, until: float) -> ExtractedText | None:
             writer.begin(f"Page {number + 1} of {pages}")
             if not writer.put(f"## Page {number + 1}") or not writer.put(text or "[no text on this page: a picture?]"):
                 break
-    except Exception:  # noqa: BLE001 - whatever a document does to its reader, there is no view of it
+    except Exception:  # noqa: BLE001 - a hostile document may raise anything, and the pages before that are whole
         writer.partial = True
     # If time has run out, a later page may have words: only a document that was read whole is called a scan.
     if pages and not words and not writer.late:
@@ -161,12 +167,15 @@ def _is_open(reader: Any) -> bool:  # noqa: ANN401 - of a library without types
     """Returns whether an encrypted document opens without a password."""
     try:
         return bool(reader.decrypt(""))
-    except Exception:  # noqa: BLE001 - of a cipher that needs another library
+    except Exception:  # noqa: BLE001 - the cipher may need a library that is not installed
         return False
 
 
 def _bookmarks(reader: Any) -> list[str]:  # noqa: ANN401 - of a library without types
-    """Returns the outermost bookmarks, with those in them if they are few, each with its page; none if any is bad."""
+    """Returns the first-level bookmarks, each with its page; if they are few, second-level bookmarks too.
+
+    Returns an empty list if any bookmark cannot be read.
+    """
     levels: tuple[list[str], list[str]] = ([], [])
     try:
         for each in reader.outline:
@@ -176,7 +185,7 @@ def _bookmarks(reader: Any) -> list[str]:  # noqa: ANN401 - of a library without
                 bookmark = f"{one_line(str(inner.title))[:_TITLE]} {reader.get_destination_page_number(inner) + 1}"
                 levels[1].append(bookmark)
                 levels[0].extend([] if isinstance(each, list) else [bookmark])
-    except Exception:  # noqa: BLE001 - the pages may be whole
+    except Exception:  # noqa: BLE001 - the pages may be readable without bookmarks
         return []
     return levels[len(levels[0]) < _MIN_BOOKMARKS]
 
@@ -194,7 +203,7 @@ def _workbook(payload: bytes, until: float) -> ExtractedText | None:
         return _explain_unreadable(
             "The cells of a workbook are read with the extra coatcheck[documents], which is not installed.", MISSING
         )
-    import python_calamine  # noqa: PLC0415 - of an extra, and only where it is needed
+    import python_calamine  # noqa: PLC0415 - belongs to an extra, and is imported only when it is needed
 
     writer = ViewWriter(until)
     try:
@@ -211,7 +220,7 @@ def _workbook(payload: bytes, until: float) -> ExtractedText | None:
 
 
 def _sheet(book: Any, name: str, writer: ViewWriter, facts: SheetFacts) -> bool:  # noqa: ANN401 - of a library without types
-    """Writes a sheet as tab-separated rows, and what is known of it. Returns False if the view is full."""
+    """Writes a sheet: a title with its size, then its rows as values and tabs. Returns False if the view is full."""
     writer.begin(f"Sheet {name}")
     if facts.is_too_large:
         writer.partial = True

@@ -2,8 +2,9 @@
 
 Extraction takes linear time and has the same result in a thread and in a worker. If all workers are busy, a payload
 that is small enough is extracted in a thread, and for a larger one the caller has to try again. A worker may die for a
-reason other than its payload, so a second worker is tried. If that one dies too, a page or a document is read in a
-simpler way. Document formats, archives and databases are only opened in a worker.
+reason other than its payload, so a second worker is tried. If the second worker dies too, or a worker fails in another
+way, a page or a document is read in a simpler way. Document formats, archives and databases are only opened in a
+worker.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ _HERE: Final = 2 * 1024**2
 _INPUT: Final = 64 * 1024**2
 """Maximum bytes of a payload that has a text view, unless it is a page or a document."""
 _THREADS: Final = 2
-"""Threads for payloads that are not given to a worker, so that these never wait for a large payload."""
+"""Threads for payloads that are not given to a worker, so that they do not wait for the payloads in workers."""
 
 
 class TextExtractor:
@@ -71,9 +72,9 @@ class TextExtractor:
             return await self._send_to_worker(job)
 
     async def _extract_simply(self, job: ExtractJob) -> ExtractedText | None:
-        """Extracts a payload that two workers have not survived, in a simpler way.
+        """Extracts a payload in a simpler way, after two workers have died or one has failed in another way.
 
-        Returns the words of a page, or the list of a document's files; None for any other payload.
+        Returns the words of a page, or a note with the list of a document's files; None for any other payload.
         """
         if job.form not in {"page", "document"}:
             return None
@@ -90,8 +91,8 @@ class TextExtractor:
     ) -> ExtractedText | None:
         """Extracts a payload in a thread, if it is small enough, because no worker is free.
 
-        Raises CoatcheckError `overloaded` for other payloads, since it is not known yet whether they have a text view.
-        If there are no workers at all, returns None for them.
+        Raises CoatcheckError `overloaded` for other payloads, because it is not known yet whether they have a text
+        view. If the service has no workers at all, returns None for other payloads instead.
         """
         if len(job.payload) <= _HERE and job.form != "document":
             return await self._extract_in_thread(work, job.payload)

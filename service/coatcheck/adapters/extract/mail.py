@@ -48,7 +48,7 @@ _WORD: Final = re.compile(r"\w+|[^\w\s\x00-\x7f]")
 _SAME: Final = 0.9
 """If at least this share of a page's distinct words is in the plain text before it, the page is not shown."""
 _FIELDS: Final = frozenset({"message/delivery-status", "message/disposition-notification", "message/feedback-report"})
-"""Media types `message/…` of parts that are no mails but lists of fields, and are shown as text."""
+"""Media types `message/…` of parts that contain a list of fields instead of a mail. They are shown as text."""
 
 
 class _Part(Struct):
@@ -98,7 +98,7 @@ class _Part(Struct):
 
 
 def extract_mail(payload: bytes, until: float) -> ExtractedText | None:
-    """Returns the text view of a mail, a mailbox or a saved page; None if it has no text.
+    """Returns the text view of a mail, a mailbox or a saved page; None if the time is used up before the first line.
 
     Args:
         payload: the whole file.
@@ -130,7 +130,7 @@ def _part(data: bytes, *, related: bool = False) -> _Part:
     blank = _BLANK.search(data, 0, _HEAD)
     end, start = (min(len(data), _HEAD), len(data)) if blank is None else blank.span()
     head = message_from_string(decode(data[:end], None) + "\n\n")
-    text = head.get_payload()  # lines that look like no headers, which belong to the body
+    text = head.get_payload()  # the lines that do not look like headers: they belong to the body
     lines = text.encode("utf-8", "replace") if isinstance(text, str) else b""
     return _Part(head, lines.strip(b"\n") + data[start:] if lines.strip() else data[start:], related)
 
@@ -148,7 +148,7 @@ def _leaves(part: _Part, depth: int = 0) -> Iterator[_Part]:
         end = delimiters[number + 1].start() if number + 1 < len(delimiters) else len(part.body)
         inner = _LINE_END.sub(b"", part.body[match.end() : end], 1)
         if match[1]:
-            rest = part.body[match.end() :]  # text behind the last boundary, such as the footer of a mailing list
+            rest = part.body[match.end() :]  # text after the last boundary, such as the footer of a mailing list
             break
         related = part.related or (number > 0 and part.type == "multipart/related")
         yield from _leaves(_part(inner, related=related), depth + 1)
@@ -230,7 +230,7 @@ def _write_parts(writer: ViewWriter, leaves: list[_Part], depth: int, url: str |
 
 
 def _write_page(writer: ViewWriter, leaf: _Part, words: set[str], title: str, depth: int, url: str | None) -> None:
-    """Writes a page, or only a note if almost all of its words are in `words`, those of the plain text before it."""
+    """Writes a page. If almost all of its words are in `words`, from the plain text before it, writes only a note."""
     page = extract_text("page", leaf.head.get("content-type"), url, leaf.data)
     if page is None or page.text is None:
         return

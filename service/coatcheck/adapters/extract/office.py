@@ -94,7 +94,7 @@ class _Package:
         return sorted(names, key=lambda name: [int(each) for each in _NUMBER.findall(name)[-1:]])
 
     def read_relations(self, name: str) -> Mapping[str, tuple[str, str]]:
-        """Returns the parts that a part refers to: by ID of the reference, its type and the name of the other part."""
+        """Returns a part's references to other parts: by the reference's ID, its type and the other part's name."""
         folder, _, base = name.rpartition("/")
         relations: dict[str, tuple[str, str]] = {}
         for each in self.read_elements(f"{folder}/_rels/{base}.rels"):
@@ -145,7 +145,7 @@ def _summary(name: str, metadata: Iterable[XmlElement], more: str = "") -> str:
 
 
 def _write(writer: ViewWriter, blocks: Iterable[Block], level: int = 0) -> None:
-    """Writes blocks. A heading begins a section, whose level is the heading's plus `level`."""
+    """Writes blocks. A heading begins a section, whose level is the heading's level plus `level`."""
     was_tight = False
     for block in blocks:
         if block.level:
@@ -204,7 +204,7 @@ def _word_styles(package: _Package) -> dict[str, Style]:
         for _ in range(_BASES):
             above = styles.get(above.base, Style())
             style.level, style.list_id = style.level or above.level, style.list_id or above.list_id
-    for style in titles:  # last, because styles that are based on the title's are no titles
+    for style in titles:  # set last, so that styles that are based on the title's style do not inherit this level
         style.level = 1
     return styles
 

@@ -32,7 +32,7 @@ _ELEMENT_CHARS: Final = 4096
 """Characters of an element's text after which no more are added; a title may be that long."""
 _BLANKS: Final = re.compile(r"[^\S\v]+")
 _LINE_END: Final = "\v"
-"""Marks the end of a line within a paragraph, where a line feed cannot: in XML, a line feed is only a blank."""
+"""Marks the end of a line within a paragraph. A line feed cannot mark it: in XML, a line feed is only a blank."""
 BODY: Final = ""
 NOTES: Final = "Notes"
 SLIDE: Final = "\f"
@@ -54,7 +54,7 @@ class Block(Struct):
     is_tight: bool = False
     """Whether no empty line separates the block from a tight block before it: true for list items and table rows."""
     area: str = BODY
-    """Title of the area that the block is in, such as `Comments` or `Notes`; empty: the text itself."""
+    """Title of the area that the block is in, such as `Comments` or `Notes`; empty: the running text."""
 
 
 class Paragraph(Struct):
@@ -188,13 +188,14 @@ class TextReader:
         styles: Mapping[str, Style] | None = None,
         ordered: frozenset[tuple[str, int]] = frozenset(),
     ) -> None:
-        """Creates a reader of one part, which adds to no view yet.
+        """Creates a reader of one part, which has read nothing yet.
 
         Args:
             grammar: the names of the elements.
-            writer: says when the time is used up, and learns whether the part was read only partly.
+            writer: says when reading has to end. Nothing is written to it, but its `partial` is set if the part was
+                read only partly.
             styles: the paragraph styles of a Word document, by ID.
-            ordered: the numbered levels of its lists, each as the list's ID and the level from 0.
+            ordered: the numbered levels of the document's lists, each as the list's ID and the level from 0.
         """
         self._grammar = grammar
         self._writer = writer

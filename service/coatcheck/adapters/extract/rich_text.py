@@ -114,7 +114,7 @@ class _Reader:
         }
 
     def read(self, data: bytes) -> None:
-        """Reads a document to its end, or until the time is used up; the view is then partial."""
+        """Reads a document to its end. If the time is used up or groups are nested too deep, the view is partial."""
         at = number = 0
         while (match := _TOKEN.match(data, at)) is not None:
             at, number = match.end(), number + 1
@@ -167,7 +167,7 @@ class _Reader:
         self._add(_SIGNS.get(word, ""))
 
     def _set_codec(self, word: str, value: int) -> None:
-        """Sets the group's encoding to that of the document or of a font; an unknown code page changes nothing."""
+        """Sets the group's encoding to the encoding of the document or of a font; ignores an unknown code page."""
         base = self._groups[0].codec if self._groups else self._group.codec
         codec = f"cp{value}" if word == "ansicpg" else self._fonts.get(value, base)
         with suppress(LookupError):
@@ -210,7 +210,7 @@ class _Reader:
             self._add(text)
 
     def _flush(self) -> None:
-        """Decodes the bytes that were gathered, together, because several bytes may form one character."""
+        """Decodes all gathered bytes at once, because several bytes may form one character."""
         self._skip = 0
         if self._bytes:
             self._add(self._bytes.decode(self._group.codec, "replace"))
@@ -247,7 +247,7 @@ class _Reader:
 
 
 def extract_rich_text(payload: bytes, until: float) -> ExtractedText | None:
-    """Returns the text view of a document in RTF; None if it has no text.
+    """Returns the text view of a document in RTF, even if it has no text; None if there is no time for even a line.
 
     Args:
         payload: the whole document.

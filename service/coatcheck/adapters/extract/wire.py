@@ -26,9 +26,10 @@ class ExtractJob(Struct, frozen=True, array_like=True):
     url: str | None
     payload: bytes
     seconds: int
-    """Wall and CPU time after which the operating system ends the worker, if the service has not done so before."""
+    """Time limit of the job in seconds. Shortly after this much wall or CPU time, the operating system ends the worker,
+    if the service has not done so before."""
     simple: bool = False
-    """Whether to extract in a simpler way, because the payload has killed another worker."""
+    """Whether to extract in a simpler way, because earlier attempts at the payload have failed."""
 
 
 class ExtractAnswer(Struct, frozen=True, array_like=True):
@@ -118,7 +119,7 @@ class ViewWriter(TextWriter):
     def heading(self, title: str, level: int = 1, *, aside: bool = False) -> bool:
         """Begins a section after an empty line, with the title as its first line.
 
-        Returns False, beginning no section, if there is no more room or time.
+        If there is no more room or time, begins no section and returns False.
         """
         if self.size and not self.put(""):
             return False

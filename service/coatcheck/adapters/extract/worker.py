@@ -23,7 +23,7 @@ from coatcheck.core.views.view import ExtractedText
 _GRACE: Final = 2
 """Seconds after a job's time limit at which a worker ends itself, if the service has not ended it before."""
 _KIB: Final = 1 if sys.platform == "darwin" else 1024
-"""Bytes of the unit of ru_maxrss, which is bytes on macOS and KiB on other systems (getrusage(2))."""
+"""Bytes in one unit of ru_maxrss: the unit is a byte on macOS and a KiB on other systems (getrusage(2))."""
 _STATUS: Final = Path("/proc/self/status")
 """The file in which Linux reports the memory of a process (proc(5))."""
 
@@ -75,7 +75,7 @@ def _alarm(seconds: int) -> None:
 
 
 def _limit(what: int, most: int) -> None:
-    """Lowers a resource limit, if the operating system supports it: macOS has no limit of the address space."""
+    """Sets a soft resource limit, if the operating system supports it: macOS has no limit of the address space."""
     try:
         _, hard = resource.getrlimit(what)
         soft = most if hard == resource.RLIM_INFINITY else min(most, hard)

@@ -141,7 +141,7 @@ class Workers:
 
         Args:
             count: maximum number of processes; with 0, every job is refused as Busy.
-            seconds: wall time that a job may take. A job may wait as long for a worker before.
+            seconds: wall time that a job may take. Before it begins, a job may wait for a worker as long again.
             memory: bytes of address space that a process may use.
         """
         self._count = count
@@ -225,7 +225,10 @@ class Workers:
         return answer
 
     def _take_worker(self) -> Worker:
-        """Returns an idle worker, or starts a new one. Raises Busy if the pool is closed or a start fails."""
+        """Returns an idle worker, or starts a new one.
+
+        Raises Busy if the pool is closed, or if a start fails now or has failed in the last 30 seconds (_PAUSE).
+        """
         with self._lock:
             if self._closed or time.monotonic() < self._unstartable_until:
                 raise Busy

@@ -67,7 +67,7 @@ class SqlAccess(ABC):
             self._only_writer.watch = watch
 
     def gather_commits(self, approaching: Callable[[], int]) -> None:
-        """Lets groups wait briefly for changes on their way. `approaching` returns their number, in any thread."""
+        """Lets groups wait briefly for changes on their way. `approaching` counts these; any thread may call it."""
         if self._only_writer is not None:
             self._only_writer.approaching = approaching
 
@@ -210,5 +210,5 @@ class SqlCatalog(SqlAccess):
         after = 0
         # `after=after` binds the present value, because the query may run in another thread.
         while page := await self.ask(None, lambda conn, after=after: reads.live_blobs(conn, after, _BLOBS_PER_PAGE)):
-            for after, namespace, blob in page:  # noqa: B007 - the last one continues the walk
+            for after, namespace, blob in page:  # noqa: B007 - the next page begins after the last `after`
                 yield namespace, blob

@@ -174,7 +174,7 @@ def carry_out(
         conn: the open transaction.
         group: the changes.
         enter: restricts the transaction to a namespace by row-level security; None: it sees all namespaces.
-        number: returns the candidate numbers of an identity.
+        number: returns the number of an identity's n-th candidate ID.
     """
     # A transaction that was rolled back may have left its sums and lines at the connection. They must not be written.
     audit.begin(conn)
@@ -194,8 +194,8 @@ def carry_out(
         # On PostgreSQL this sets the namespace of row-level security; on SQLite it does nothing.
         enter(conn, None if everywhere else namespace)
         answers |= _carry_out_in_one(conn, {at: group[at] for at in members}, number)
-    # The sums are written late, because their rows stay locked until the commit. The audit log comes last, because one
-    # line of it lists all artifacts that were removed for the same reason.
+    # The sums are written late, because their rows stay locked until the commit. The audit log comes last, because a
+    # single line lists all artifacts that were removed for the same reason.
     usage.flush(conn, enter)
     audit.flush(conn, enter)
     return [answers[at] for at in range(len(group))]

@@ -46,7 +46,7 @@ _HOLLOW_VIEWS = (
     .where(views.c.blob_seq.is_not(None), blobs.c.seq.is_(None) | blobs.c.dead_at.is_not(None))
     .order_by(artifacts.c.seq)
 )
-# Sentences about the findings that `repair` corrects, by their kind. It does not correct the other kinds.
+# Sentences about the findings that `repair` corrects, by their kind. `repair` does not correct the other kinds.
 _DONE = {
     "unreferenced": " It is marked dead now; the sweep removes it.",
     "stray": " They are removed.",
@@ -99,7 +99,7 @@ def repair(conn: Connection, now: datetime) -> None:
 
 
 def mark_repaired(findings: list[Finding]) -> list[Finding]:
-    """Returns the findings as they are after `repair`: those that it corrects are marked as repaired."""
+    """Returns the findings as they are after `repair`: findings that `repair` corrects are marked as repaired."""
     return [
         Finding(f.what, f.namespace, f.blob_id, f.detail + _DONE[f.what], repaired=True) if f.what in _DONE else f
         for f in findings

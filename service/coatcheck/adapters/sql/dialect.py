@@ -1,6 +1,6 @@
-"""What the databases spell differently: functions, column types that mean the same on all, and PostgreSQL's URLs.
+"""Functions and column types that have the same meaning on SQLite and PostgreSQL, but are written differently in SQL.
 
-Also the parameters that many statements share.
+Also PostgreSQL's URLs, and the parameters that many statements share.
 """
 
 import json
@@ -37,14 +37,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def microseconds(moment: datetime) -> int:
-    """Returns microseconds since 1970, exactly. Raises TypeError for a naive datetime."""
+    """Returns a moment as the exact number of microseconds since 1970. Raises TypeError for a naive datetime."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 class UtcDateTime(TypeDecorator[datetime]):
     """An aware UTC datetime to the microsecond: an integer on SQLite, timestamptz on PostgreSQL.
 
-    SQLite has no type for time, and its text form is naive and does not sort across formats.
+    SQLite has no type for times. Texts would have no time zone, and texts of different formats would not sort by time.
     """
 
     impl = DateTime(timezone=True)
@@ -72,7 +72,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 class Many(TypeDecorator[Collection[Any]]):
     """Many values as one parameter, so that a statement's text does not depend on their number.
 
-    An array on PostgreSQL, a JSON array on SQLite. For numbers and text; see `among`.
+    The parameter is an array on PostgreSQL, and a JSON array on SQLite. The values are numbers or texts; see `among`.
     """
 
     impl = Text()
@@ -96,22 +96,23 @@ class Many(TypeDecorator[Collection[Any]]):
 
 
 RowNumber = BigInteger().with_variant(Integer, "sqlite")
-"""A row's number in arrival order. On SQLite, a primary key is the rowid itself only if its type is INTEGER."""
+"""The type of row numbers, which grow in the order in which rows are added. On SQLite, a primary key is the rowid
+itself only if its type is INTEGER."""
 
 
-# One statement serves both databases: SQLite's compiler spells PostgreSQL's ON CONFLICT alike.
+# SQLite's compiler writes PostgreSQL's ON CONFLICT in the same way, so one statement serves both databases.
 upsert = postgresql.insert
 
 
 class has_label(GenericFunction[bool]):  # noqa: N801 - SQLAlchemy's functions are spelled as in SQL
-    """True if the second argument is an element of the first, a JSON array as text."""
+    """True if the second argument is an element of the first argument, which is a JSON array as text."""
 
     type = Boolean()
     inherit_cache = True
 
 
 class among(GenericFunction[bool]):  # noqa: N801 - as above
-    """True if the first argument is one of the second, a parameter of type `Many`."""
+    """True if the first argument is one of the values in the second argument, a parameter of type `Many`."""
 
     type = Boolean()
     inherit_cache = True
@@ -123,16 +124,16 @@ class among(GenericFunction[bool]):  # noqa: N801 - as above
 
 
 class contains_text(GenericFunction[bool]):  # noqa: N801 - as above
-    """True if the second argument occurs in the first, case-sensitively, unlike SQLite's LIKE."""
+    """True if the first text contains the second text. Case matters, unlike in SQLite's LIKE."""
 
     type = Boolean()
     inherit_cache = True
 
 
 class by_now(GenericFunction[Any]):  # noqa: N801 - as above
-    """Returns a moment, or the time of the database's clock if that is earlier: a sweep must not trust a wrong clock.
+    """Returns a moment, or the database's time if it is earlier, so that a replica with a wrong clock deletes nothing.
 
-    On SQLite it is always the moment, because the database has no clock of its own.
+    On SQLite, always returns the moment, because the database has no clock of its own.
     """
 
     type = UtcDateTime()
@@ -140,14 +141,14 @@ class by_now(GenericFunction[Any]):  # noqa: N801 - as above
 
 
 class database_time(GenericFunction[Any]):  # noqa: N801 - as above
-    """Returns the moment on the database's clock, one for all replicas; on SQLite the argument, the caller's time."""
+    """Returns the database's time, so that all replicas use one clock; on SQLite, the argument, the caller's time."""
 
     type = UtcDateTime()
     inherit_cache = True
 
 
 _SPELLINGS: Final = {
-    # An artifact without labels has NULL here, of which `json_each` makes no rows.
+    # An artifact without labels has NULL in this column, for which `json_each` returns no rows.
     has_label: (
         "EXISTS (SELECT 1 FROM json_each({0}) AS each WHERE each.value = {1})",
         "jsonb_exists(CAST({0} AS jsonb), {1})",
@@ -163,7 +164,7 @@ _SPELLINGS: Final = {
 
 
 def _spell(template: str, element: GenericFunction[Any], compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401 - as SQLAlchemy
-    # An argument that is not spelled is not compiled either, as it would count as a parameter.
+    # If the template uses no argument, none is compiled, because a compiled argument would count as a parameter.
     return template.format(*(compiler.process(clause, **options) for clause in element.clauses if "{" in template))
 
 
@@ -173,23 +174,23 @@ for _function, (_sqlite, _postgresql) in _SPELLINGS.items():
 
 
 def bind_seqs(name: str = "seqs") -> BindParameter[Any]:
-    """Returns a parameter of many row numbers, for `among`."""
+    """Returns a parameter that takes many row numbers, for `among`."""
     return bindparam(name, type_=Many(BigInteger()))
 
 
 def equal(*columns: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Returns the condition that columns have the values of the parameters with their names."""
+    """Returns the condition that each column has the value of the parameter that has the column's name."""
     return and_(*(column == bindparam(column.name, type_=column.type) for column in columns))
 
 
 NAMESPACE: Final = bindparam("namespace", type_=Text())
 NOW: Final = bindparam("now", type_=UtcDateTime)
-"""The moment of the change or query, by which rows are live or expired."""
+"""The time of the change or query, which decides whether rows are live or expired."""
 BEFORE: Final = bindparam("before", type_=UtcDateTime)
 LIMIT: Final = bindparam("limit", type_=BigInteger())
 OLD: Final = by_now(NOW) - (NOW - BEFORE)
-"""`:before`, counted back from no later than the database's own clock: a replica whose clock is ahead deletes nothing
-early."""
+"""`:before`, made earlier by as much as `:now` is ahead of the database's clock, so that a replica whose clock is ahead
+deletes nothing early."""
 
 
 _HIDDEN: Final = "***"
@@ -204,7 +205,7 @@ def is_postgres(url: str) -> bool:
 
 
 def plain_url(url: str) -> str:
-    """Returns the URL as libpq and asyncpg read it: with options, several hosts, or a socket's folder as `host`."""
+    """Returns the URL in the form that libpq and asyncpg read. Its hosts and options are not changed."""
     # Neither libpq nor asyncpg knows SQLAlchemy's `+asyncpg`.
     return f"postgresql:{url.partition(':')[2]}"
 
@@ -213,11 +214,11 @@ def mask_url(url: str) -> str:
     """Returns the URL for messages: without its password, and without values of options that may lead to a secret."""
     head, mark, query = plain_url(url).partition("?")
     scheme, _, rest = head.partition("//")
-    # From the right: a password may contain an `@` that was not escaped.
+    # The last `@` is the separator, because a password may contain an `@` that was not escaped.
     user, at, place = rest.rpartition("@")
     if not at and "@" in query:
         return f"{scheme}//{_HIDDEN}"  # it may be a password with an unescaped question mark
-    # From the left: a role's name has no colon, a password may.
+    # The first colon is the separator, because a role's name has no colon, but a password may have one.
     name, colon, _ = user.partition(":")
     # An option's name may be percent-encoded too, so it is decoded before it is compared.
     options = [

@@ -107,8 +107,8 @@ def looking_engine(path: Path) -> Engine:
     """Returns an engine that opens the file read-only, for use beside a service or on a read-only file system."""
     uri = f"file:{quote(str(path.absolute()))}?mode=ro"
     if not path.with_name(f"{path.name}-wal").exists() and not os.access(path.parent, os.W_OK):
-        # SQLite creates its file of shared memory even to read, unless the URI says that nobody writes. Nobody can
-        # write to this directory.
+        # SQLite creates its file of shared memory even to read, unless the URI says that nobody writes. This process
+        # cannot create files here, and without a write-ahead log no service has the database open.
         uri += "&immutable=1"
     return _open_engine(sqlite_url(path), uri, (*_ALWAYS, *_READER), _READER_KIB)
 
@@ -121,8 +121,8 @@ def _engine(url: str, settings: tuple[str, ...], cache_kib: int, *, alone: bool)
 
 def _open_engine(url: str, uri: str, settings: tuple[str, ...], cache_kib: int) -> Engine:
     def connect() -> sqlite3.Connection:
-        # Connections are shared by threads: the writer's is opened in one thread and used in another, and readers' are
-        # closed by another thread than the one that has used them.
+        # Connections are shared by threads: the writer's connection is opened in one thread and used in another, and
+        # the connections of readers are closed in another thread than their own.
         return sqlite3.connect(uri, uri=True, check_same_thread=False)
 
     def configure_connection(raw: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
@@ -156,7 +156,7 @@ class DirectoryLock:
     def __init__(self, directory: Path) -> None:
         """Takes the lock, or raises CoatcheckError `storage_unavailable` at once."""
         path = directory / "coatcheck.lock"
-        # The file is not truncated yet: while another process has the lock, the content names this process.
+        # The file is not truncated yet, because its content names the process that has the lock, if there is one.
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -207,7 +207,7 @@ def refuse_network_file_system(directory: Path, mountinfo: str | None = None) ->
 
 
 def file_system_of(path: Path, mountinfo: str) -> str | None:
-    """Returns the type of the file system that contains an absolute path (proc(5), /proc/pid/mountinfo)."""
+    """Returns the type of the file system that contains an absolute path; None: unknown (proc(5), mountinfo)."""
     best: tuple[int, str] | None = None
     for line in mountinfo.splitlines():
         # Before the hyphen there is any number of optional fields. The first word after it is the file system's type.

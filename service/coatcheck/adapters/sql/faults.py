@@ -1,4 +1,4 @@
-"""Translates SQLite's errors to the errors that callers get. An error that is no failure of storage is a bug."""
+"""Translates SQLite's errors to the errors that callers get. Any error other than a failure of storage is a bug."""
 
 import sqlite3
 
@@ -9,7 +9,8 @@ from coatcheck.core.errors import CoatcheckError, Code
 _PRIMARY = 0xFF
 """Mask of the primary result code, which is the low byte of an extended result code."""
 _NO_ROOM = "SQLITE_IOERR_SHMSIZE"
-"""The file of the shared memory could not grow, which is the first operation that fails on a full disk."""
+"""Name of the error that the file of the shared memory could not grow. This operation is the first one that fails on a
+full disk."""
 # Temporary failures, and failures of the machine: the same call may succeed later. A full disk is reported differently,
 # because deletions help against it.
 _UNAVAILABLE = frozenset(
@@ -26,7 +27,7 @@ _UNAVAILABLE = frozenset(
     }
 )
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-"""The file is damaged or no database, so that no retry can succeed."""
+"""Result codes which say that the file is damaged or is not a database, so that no retry can succeed."""
 
 
 def fault_of(error: BaseException) -> CoatcheckError | None:
@@ -70,4 +71,4 @@ class TransactionConflict(Exception):  # noqa: N818 - not an error: the writer t
     """
 
     sqlstate = "40001"
-    """PostgreSQL's code for a serialization failure, so that the transaction is tried again as often as after one."""
+    """PostgreSQL's code for a serialization failure, so that this exception is handled like such a failure."""

@@ -69,10 +69,10 @@ class PostgresCatalog(SqlCatalog):
 
         Args:
             url: `postgresql://user:password@host/database`, with the options of libpq such as `sslmode`. The URL must
-                not be that of a pooler that shares connections between transactions, because a connection remembers its
+                not lead to a pooler that shares connections between transactions, because a connection remembers its
                 namespace.
             limits: maximum connections and times; None: the defaults.
-            number: returns the candidate numbers of an identity.
+            number: returns the number of an identity's n-th candidate ID.
 
         Raises:
             CoatcheckError: `storage_unavailable` if the server does not respond, refuses the connection, or is older

@@ -13,16 +13,16 @@ from sqlalchemy.exc import DBAPIError, InvalidRequestError
 from coatcheck.core.errors import CoatcheckError, Code
 
 _GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})
-"""The server ends or refuses the connection: it shuts down, has crashed, is starting up, or the connection was idle for
-too long."""
+"""SQLSTATEs with which the server ends or refuses a connection: it shuts down, has crashed, is starting up, or the
+connection was idle for too long."""
 _BUSY = frozenset({"57014", "55P03", "55006"})
-"""A statement was cancelled because it took or waited too long."""
+"""SQLSTATEs of a statement that was cancelled because it took or waited too long."""
 _ROOM = frozenset({"53100", "54000"})
-"""The disk is full, or a limit of the server is exceeded."""
+"""SQLSTATEs which say that the disk is full, or that a limit of the server is exceeded."""
 _STANDBY = frozenset({"25006", "55000"})
-"""The server accepts no writes because it is a standby, perhaps only since recently."""
+"""SQLSTATEs of a server that accepts no writes because it is a standby, perhaps only since recently."""
 _DENIED = "42501"
-"""The role lacks a right. A row that row-level security refuses has the same code: see _WALL_CHECK."""
+"""The SQLSTATE for a role without a right. A row that row-level security refuses has the same code: see _WALL_CHECK."""
 _REASONS: Final = {
     "25006": "it is a standby or set to be read-only, and takes no writes",
     "53300": "it takes no more connections",
@@ -34,14 +34,15 @@ _REASONS: Final = {
 }
 """Explanations of the server's errors for an operator, by SQLSTATE (PostgreSQL, "Error Codes")."""
 DEADLOCK = "40P01"
-"""Several transactions waited for each other, and the server has ended this one."""
+"""The SQLSTATE of a transaction that the server has ended because several transactions waited for each other."""
 _WALL_CHECK = "ExecWithCheckOptions"
 """The function of the server that refuses a row of another namespace. The SQLSTATE is the same as for a missing right,
 but the error is a bug of the service."""
 _AGAIN = frozenset({"40001", DEADLOCK, "23505"})
-"""A serialization failure, a deadlock, or a row that another replica has inserted: the next attempt may succeed."""
+"""SQLSTATEs after which the next attempt may succeed: a serialization failure, a deadlock, or a row that another
+replica has inserted."""
 _DAMAGED = frozenset({"XX001", "XX002"})
-"""The server has found that its data or an index is corrupted."""
+"""SQLSTATEs which say that the server has found its data or an index corrupted."""
 
 
 def sqlstate(error: BaseException) -> str | None:

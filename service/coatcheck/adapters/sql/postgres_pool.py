@@ -110,7 +110,7 @@ class PostgresReadPool:
     async def _query(self, namespace: str | None, call: Callable[[Connection], T], end: float) -> T:
         while True:
             connection = await self._enter_connection(namespace)
-            # `work` sets `used`, so it must be read before.
+            # `used` is read before `work`, which sets it.
             fresh = not connection.used
 
             def enter_and_call(conn: Connection, connection: PostgresConnection = connection) -> T:
@@ -138,7 +138,7 @@ class PostgresReadPool:
                 return answer
 
     async def _enter_connection(self, namespace: str | None) -> PostgresConnection:
-        """Returns an idle connection, preferably one that has entered this namespace; without any, opens a new one."""
+        """Returns an idle connection, preferably one that has entered this namespace; opens one if none is idle."""
         idle = self._idle
         # Search from the end, where the most recently used connections are. A connection that has entered this
         # namespace saves a round trip.

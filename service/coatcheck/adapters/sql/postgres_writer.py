@@ -55,14 +55,14 @@ _TOKENS_PER_ROW = 1000
 """Tokens that are written to one row before the next row is used. A row that is rewritten forever gets slower with each
 write while something, such as a backup, keeps the old versions of rows alive."""
 
-# `at` is set by the server's clock. Maintenance deletes rows by it after their connections have ended: see `forget`.
+# `at` is set by the server's clock. Maintenance deletes rows whose `at` is long past: see `forget`.
 _ROW = upsert(writers).values(id=bindparam("id"), nonce=bindparam("nonce"), at=func.clock_timestamp(type_=UtcDateTime))
 _LEAVE = Prepared(
     _ROW.on_conflict_do_update(
         index_elements=[writers.c.id], set_={"nonce": _ROW.excluded.nonce, "at": _ROW.excluded.at}
     )
 )
-# Writes the row even if there is none, since a plain query would not wait for a row that is about to be inserted.
+# Inserts the row if there is none, since a plain query would not wait for a row that is about to be inserted.
 _READ_NONCE = Prepared(
     _ROW.on_conflict_do_update(index_elements=[writers.c.id], set_={"at": writers.c.at}).returning(writers.c.nonce)
 )
@@ -108,7 +108,7 @@ class CommitTokens:
 
 
 _MAX_ATTEMPTS = 5
-"""Attempts at a transaction that conflicts with another replica's. Each attempt sees a later state of the rows."""
+"""Attempts at a transaction that conflicts with other replicas. Each attempt sees a later state of the rows."""
 _LOOK_UP_SECONDS = 0.1
 """Seconds between two look-ups of a commit token."""
 _RETRY_SECONDS = 0.02
@@ -184,7 +184,7 @@ class PostgresWriter(ChangeWriter):
             await self._disconnect()
 
     async def _gather(self) -> list[_Job]:
-        """Waits for a change, then returns all changes that are waiting or on their way; empty after `close`."""
+        """Waits for a change, then returns the next group; an empty one if the writer is closed and no change waits."""
         while not self._jobs:
             if self._closed:
                 return []
@@ -222,7 +222,7 @@ class PostgresWriter(ChangeWriter):
         end = time.monotonic() + self._limits.answer / 2
         if len(group) == 1:
             # A change that is tried again alone, after its group has failed, must not take so long that the changes
-            # behind it cannot be answered in time.
+            # that wait for it cannot be answered in time.
             end = min(end, group[0].since + self._limits.answer)
         try:
             return await self._commit([job.change for job in group], end)
@@ -242,7 +242,7 @@ class PostgresWriter(ChangeWriter):
             try:
                 answers = await self._transaction(group, end)
             except Exception as error:
-                # A group that deadlocked with another replica's would do so again, so its changes are tried one by one.
+                # If two replicas' groups have deadlocked, they would do so again. Changes are then tried one by one.
                 is_deadlock = len(group) > 1 and sqlstate(error) == DEADLOCK
                 if is_deadlock or not (is_worth_a_retry(error) and tries_left):
                     self.fault = _fault(error) or self.fault

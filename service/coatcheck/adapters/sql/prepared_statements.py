@@ -37,7 +37,7 @@ class Prepared:
         """Compiles nothing yet.
 
         Args:
-            statement: a select, insert or delete; the latter two may have `returning`.
+            statement: a select, or an insert or delete, which may have `returning`.
             columns: the columns of an insert that get values from parameters; None for any other statement.
         """
         self._statement = statement

@@ -289,7 +289,7 @@ def any_key(conn: Connection) -> bool:
 def list_keys(conn: Connection, namespace: str | None, *, before: str | None, limit: int) -> list[KeyInfo]:
     """Returns up to `limit` keys, newest first.
 
-    `namespace`: None means the keys of all namespaces. `before`: the ID of a key behind which the list begins; None: it
+    `namespace`: None means the keys of all namespaces. `before`: the ID of a key after which the list begins; None: it
     begins with the newest key.
     """
     only = {keys.c.namespace: namespace}
@@ -305,7 +305,10 @@ def list_keys(conn: Connection, namespace: str | None, *, before: str | None, li
 
 
 def list_namespaces(conn: Connection, *, after: str, limit: int, only: str | None = None) -> list[NamespaceInfo]:
-    """Returns up to `limit` namespaces whose names follow `after`, in their order; `only`: at most this namespace."""
+    """Returns up to `limit` namespaces whose names follow `after`, in the order of the names.
+
+    `only`: only the namespace of this name; None: all.
+    """
     name = namespaces.c.namespace
     statement = where_given(select(namespaces).where(name > after).order_by(name).limit(limit), {name: only})
     return [namespace_of(row) for row in conn.execute(statement)]

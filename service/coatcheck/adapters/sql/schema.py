@@ -1,4 +1,4 @@
-"""Compares the schema's revision of a database with the one that this release needs, and migrates databases.
+"""Compares the schema's revision of a database with the revision that this release needs, and migrates databases.
 
 On SQLite a migration needs exclusive use of the file. On PostgreSQL any number of replicas may call `migrate` at once:
 one replica migrates, and the others wait until nothing is left to do.
@@ -86,7 +86,7 @@ def _refuse_edited(conn: Connection) -> None:
     """Raises `schema_outdated` for a database that claims the first revision but lacks parts of it.
 
     Builds before the first release changed the first revision in place, so the number 0001 does not tell which tables
-    they have.
+    a database has.
     """
     there = inspect(conn)
     names = set(there.get_table_names())

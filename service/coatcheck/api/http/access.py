@@ -13,7 +13,7 @@ A service that requires no key answers only requests for a name of this machine 
 These checks do not apply if every host is allowed. In any case, an HTTP/1.1 request must have exactly one Host (RFC
 9112 section 3.2), and no transfer coding but chunked, which is the only one that the server can decode.
 
-The request ID is that of the caller if it is safe in a header and a log; otherwise it is a new one.
+The caller's request ID is used if it is safe in a header and a log; otherwise the request gets a new one.
 """
 
 import re

@@ -266,7 +266,7 @@ def content_length(scope: Scope) -> int | None:
 
 
 def is_coded(scope: Scope) -> bool:
-    """Returns whether the body has a content coding. If it has, its length is not that of the payload."""
+    """Returns whether the body has a content coding. If it has, its length says nothing about the payload's length."""
     value = field(scope, b"content-encoding")
     return value is not None and value.strip().lower() not in {"", "identity"}
 

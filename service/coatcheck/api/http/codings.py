@@ -149,7 +149,7 @@ class Decoder:
 
     @property
     def pending(self) -> int:
-        """Bytes that were fed but not decoded yet, without those that a library keeps."""
+        """Bytes that were fed but not decoded yet, not counting bytes that a library keeps."""
         return len(self._input) - self._at
 
     def feed(self, data: bytes) -> None:

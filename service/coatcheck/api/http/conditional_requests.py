@@ -50,7 +50,8 @@ def evaluate(fields: Fields, current: Validators, *, safe: bool) -> Outcome:
             return "failed"
     elif (since := _date(fields("if-unmodified-since"))) and current.last_modified > since:
         return "failed"
-    # Steps 3 and 4 likewise. Weak entity tags match here, too: they suffice to tell whether a copy is current.
+    # Steps 3 and 4: here, too, the date is evaluated only without a list of entity tags. Weak tags match as well: they
+    # suffice to tell whether a copy is current.
     if none_match := fields("if-none-match"):
         if _contains(none_match, current.etag, weak=True):
             return "not_modified" if safe else "failed"
@@ -184,15 +185,15 @@ def _position(digits: str) -> int:
 
 def _larger(a: str, b: str) -> bool:
     a, b = a.lstrip("0"), b.lstrip("0")
-    # Compare the digits as text: the time is linear in their number, which that of a conversion to integers is not.
+    # Compare the digits as text, which takes linear time in their number. A conversion to integers takes longer.
     return (len(a), a) > (len(b), b)
 
 
 def select(specs: list[RangeSpec] | None, size: int) -> list[HttpByteRange] | Literal["all", "none"]:
     """Returns the ranges to send (206), `all` for the whole representation (200), or `none` if no range exists (416).
 
-    Section 14.1.2 calls a suffix of an empty representation satisfiable. As Content-Range could not name any byte of
-    it, the answer is the whole representation.
+    Section 14.1.2 calls a suffix of an empty representation satisfiable. As Content-Range could not name a range of
+    zero bytes, the answer is the whole representation.
     """
     if specs is None:
         return "all"

@@ -34,7 +34,8 @@ _ROUTE: Final = "route"
 _TYPE: Final = re.compile(r":[a-z]+\}")
 """Matches the type of a parameter in a path template of Litestar's."""
 _PRIVATE_PATHS: Final = ("/v1/", "/mcp")
-"""Beginnings of the paths whose answers contain stored data. No cache may keep such an answer unless it says so."""
+"""Beginnings of the paths whose answers contain stored data. A cache may keep such an answer only if the answer itself
+allows this."""
 _ARTIFACT: Final = re.compile(rb"/(art_[0-9]{18})(?![0-9])")
 """Matches an artifact's ID in a path, but not the beginning of a longer number."""
 
@@ -158,7 +159,7 @@ class Exchange:
         return None if match is None else match[1].decode()
 
     def facts(self, caller: Caller | None) -> dict[str, str | float]:
-        """Returns the facts for logs and traces, none of which is content of the request.
+        """Returns the facts for logs and traces. They contain nothing of the request's content.
 
         `caller` is None if it is unknown.
         """

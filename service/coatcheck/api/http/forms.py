@@ -48,7 +48,7 @@ class Form:
         self._delimiter = b"--" + boundary.encode("ascii")
         """The boundary as it stands in the body, after two hyphens."""
         self._tail = b""
-        """The last bytes read, as long as the delimiter has not been found: its beginning may be in them."""
+        """The last bytes read, kept until the delimiter has been found, because they may contain its beginning."""
         self._has_delimiter = False
         """Whether the delimiter has been found in the body."""
         self._name = ""
@@ -116,7 +116,7 @@ class Form:
             # The delimiter may be split between two reads.
             window = self._tail + data
             self._has_delimiter, self._tail = self._delimiter in window, window[1 - len(self._delimiter) :]
-        # The bytes just read may still contain events. Count only the bytes before them.
+        # The bytes just read are not counted here, because they may contain events.
         if self._quiet > _MAX_QUIET_BYTES + len(data):
             raise _invalid("The form has too much data outside its parts.")
         self._events = self._parser.parse(data) if data else iter(())
@@ -151,7 +151,8 @@ class Form:
         else:
             self._field += event
             if self._name in DESCRIBING:
-                del self._field[self._limit :]  # metadata that only describes the payload is clipped to much less later
+                # Metadata that only describes the payload is clipped, here and later to a much smaller size.
+                del self._field[self._limit :]
             elif len(self._field) > self._limit:
                 raise CoatcheckError(
                     Code.BODY_TOO_LARGE,

@@ -121,7 +121,8 @@ def as_sent(data: bytes, items: list[msgspec.Raw]) -> list[bytes]:
 def _check_value_count(data: bytes) -> None:
     """Refuses a body with more than MAX_VALUES values.
 
-    Strings contain commas and brackets, too. Only a body that has enough of them in all is examined further.
+    Strings contain commas and brackets, too. These are counted first, because counting all is fast. Only if the sum is
+    too large, the commas and brackets outside strings are counted separately.
 
     Raises:
         CoatcheckError: `invalid_content`.
@@ -147,10 +148,11 @@ def _check_value_count(data: bytes) -> None:
 
 
 def mend(data: bytes) -> bytes:
-    """Returns JSON with U+FFFD in place of each lone half of a surrogate pair; data that cannot be JSON unchanged.
+    """Returns JSON with U+FFFD in place of each lone half of a surrogate pair.
 
-    Escaped backslashes are first replaced by a byte that cannot occur in JSON, so that every backslash begins an
-    escape. The data is searched in pieces, because other threads cannot run during a search.
+    Data with a NUL byte, which cannot be JSON, is returned unchanged. Escaped backslashes are first replaced by a byte
+    that cannot occur in JSON, so that every backslash begins an escape. The data is searched in pieces, because other
+    threads cannot run during a search.
     """
     if b"\0" in data or _LONE_SURROGATE.search(data) is None:
         return data

@@ -91,7 +91,7 @@ class MemoryBudget:
         """Takes `size` bytes from the budget.
 
         Raises:
-            CoatcheckError: `overloaded` if there are too few, even after other requests have given way.
+            CoatcheckError: `overloaded` if too few bytes are free, even after other requests have given way.
         """
         if size > self._free_bytes:
             await self._reclaim(size)

@@ -20,19 +20,19 @@ SEND_SECONDS: Final = 30.0
 """Seconds in which a client must receive at least some of the bytes that wait for it. Half of nginx's
 `send_timeout`."""
 CROWDED_BYTES: Final = 64 * 1024 * 1024
-"""Bytes that wait for all clients together and above which CROWDED_SECONDS applies."""
+"""If more bytes than this wait for all clients together, CROWDED_SECONDS applies."""
 CROWDED_SECONDS: Final = 1.0
 """Seconds in which a client must receive at least some bytes while more than CROWDED_BYTES wait for all clients."""
 
 
 @final
 class UnsentBytes:
-    """The bytes that wait for the client of one connection, and the time since it received some."""
+    """The bytes that wait for the client of one connection, and the time since the client last received some."""
 
     in_all: ClassVar = 0
     """Bytes that wait for all clients of this process, as of the latest measurement of each connection."""
     _waiting: ClassVar[dict["UnsentBytes", None]] = {}
-    """Connections that are watched. The first one is that whose client has received nothing for the longest time."""
+    """Connections that are watched, in order: the first client has received nothing for the longest time."""
 
     def __init__(self, transport: asyncio.Transport, seconds: float = SEND_SECONDS) -> None:
         """Creates the count of a transport. The caller reports each write to `count_written`."""

@@ -66,7 +66,7 @@ def render(error: CoatcheckError, request_id: str | None) -> Problem:
     """Returns the problem details of an expected failure."""
     row = TABLE[error.code]
     headers = [("content-type", MEDIA_TYPE), ("cache-control", "no-store")]
-    # A time that the error itself has computed takes precedence over that of the table.
+    # A time that the error itself has computed takes precedence over the time in the table.
     retry_after = error.extra.get("retry_after", row.retry_after)
     if retry_after is not None:
         headers.append(("retry-after", str(retry_after)))
@@ -129,7 +129,7 @@ def _type_of(model: Any) -> types.Type:  # noqa: ANN401 - any type
 
 
 def _alternatives(outer: types.Type) -> Iterator[types.Type]:
-    """Returns a type without its metadata, or all types of a union."""
+    """Yields a type without its metadata; for a union, each of its types."""
     if isinstance(outer, types.Metadata):
         inner = outer.type
         bounds = cast("dict[str, Any]", outer.extra_json_schema or {})  # pyright: ignore[reportUnknownMemberType]

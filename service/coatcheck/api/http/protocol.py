@@ -2,11 +2,11 @@
 
 uvicorn accepts a header section of any size at any pace. This protocol answers 431 if a header section is larger than
 64 KiB or has more than 256 fields, and 408 if it is incomplete ten seconds after its first byte. Then it closes the
-connection. These answers are problem details like all others. Trailers and chunk framing count towards the limits, too.
-WebSocket upgrades are ignored.
+connection. These answers are problem details, as for all other errors. Trailers and chunk framing count towards the
+limits, too. WebSocket upgrades are ignored.
 
 uvicorn parses everything that it reads, and one read may contain thousands of requests. This protocol keeps bytes that
-arrive behind a request unparsed until that request is answered. It gives the parser one piece at a time, which rarely
+arrive after a request unparsed until that request is answered. It gives the parser one piece at a time, which rarely
 contains the end of more than one header section, and reads nothing from the connection while bytes are unparsed.
 
 If a client leaves, the work on its complete request is cancelled. The end of the client's stream may mean that the
@@ -38,8 +38,8 @@ HEAD_FIELDS: Final = 256
 HEAD_SECONDS: Final = 10.0
 """Seconds in which a request line and header section must arrive: chosen, not measured."""
 PROBE_SECONDS: Final = 0.2
-"""Seconds between two interim answers to a client that has finished sending. If the connection is closed, it refuses
-the first one, and the second one fails."""
+"""Seconds between two interim answers to a client that has finished sending. If the client has closed the connection,
+it refuses the first one, and sending the second one fails."""
 UNPARSED_IN_ALL: Final = 64 * 1024 * 1024
 """Maximum bytes that all connections together have read but not parsed. A single connection keeps up to one read of
 256 KB."""
@@ -148,7 +148,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return bool(self._unparsed or self.pipeline)
 
     def on_response_complete(self) -> None:
-        """See uvicorn. Parses the bytes that arrived behind the answered request."""
+        """See uvicorn. Parses the bytes that arrived after the answered request."""
         data = self._unparsed
         # uvicorn resumes reading in the next call, but only if no bytes are unparsed.
         self._keep_unparsed(b"")

@@ -23,7 +23,7 @@ from coatcheck.core.rates import WINDOW, Rates, TokenBucket
 from coatcheck.ports.telemetry import Meter, RateLimit
 
 _REMEMBERED_CALLERS: Final = 10_000
-"""Number of buckets from which on full ones are dropped: those of callers that have used nothing lately."""
+"""If there are as many buckets as this, full ones are dropped: those of callers that have used nothing lately."""
 
 _STATE: Final = "allowance"
 """Key of the request's allowance in the state of its scope."""
@@ -42,7 +42,7 @@ class RateAllowance:
         self._meter = meter
         self._clock = clock
         self._charged = 0
-        """Bytes that this request has taken from the bucket. They are given back if it is a repetition."""
+        """Bytes that this request has taken from the bucket. They are given back if the request is a repetition."""
 
     def begin(self, announced: int | None) -> None:
         """Counts the request, and checks whether the caller has enough bytes left for its body.
@@ -133,7 +133,7 @@ class Allowances:
             clock: monotonic, in seconds.
         """
         self._defaults = Rates(requests=requests, bytes=size)
-        """The limits of callers whose key has none of its own."""
+        """The limits of callers whose key has no limits of its own."""
         self._meter = meter
         self._clock = clock
         self._buckets: dict[tuple[str, str], TokenBucket] = {}
@@ -143,12 +143,12 @@ class Allowances:
 
     @property
     def caller_count(self) -> int:
-        """Number of callers with a bucket."""
+        """Number of buckets: one for each caller and each of the two limits that it has."""
         return len(self._buckets)
 
     def of(self, caller: Caller) -> RateAllowance | None:
         """Returns a new allowance for a request of a caller; None if the caller has no limits."""
-        # A key may have only one limit of its own. The other one is then that of the settings.
+        # A key may have only one limit of its own. The other limit then comes from the settings.
         own = caller.rates or self._defaults
         requests = self._defaults.requests if own.requests is None else own.requests
         size = self._defaults.bytes if own.bytes is None else own.bytes

@@ -3,7 +3,7 @@
 The bytes of a representation never change, so each has a strong entity tag.
 
 A payload is untrusted, and its bytes are not examined. Browsers are told to download it, not to guess its type, and, if
-they show it all the same, to run no scripts in it.
+they show it nevertheless, to run no scripts in it.
 
 Conditions and ranges follow RFC 9110. `respond` decides on the status, the header fields and the bytes to send, but
 sends nothing itself. A whole view is hashed while it is sent. If its digest is not the stored one, the body ends before
@@ -97,7 +97,8 @@ class Representation(Struct, frozen=True, kw_only=True):
     etag: str
     """The strong entity tag, including its quotes."""
     digest: bytes
-    """SHA-256 of all bytes. A section's bytes are never hashed: it has a digest of the view's digest and its range."""
+    """SHA-256 of all bytes. The bytes of a section are never hashed: for a section, this is the SHA-256 of the view's
+    digest and the section's range."""
     whole: bool
     """Whether `digest` is the SHA-256 of all bytes."""
     kind: str
@@ -121,7 +122,7 @@ class Representation(Struct, frozen=True, kw_only=True):
 
 
 def payload(artifact: Artifact, content: Content) -> Representation:
-    """Returns the representation of the exact payload. Its entity tag is its SHA-256 in hexadecimal."""
+    """Returns the representation of the exact payload. Its entity tag is the payload's SHA-256 in hexadecimal."""
     return Representation(
         etag=f'"{artifact.measure.sha256.hex()}"',
         digest=artifact.measure.sha256,

@@ -112,7 +112,8 @@ def caller(scope: Scope) -> Caller:
 def resolve_citation(artifact_id: str, section: str | None = None) -> tuple[int, str | None]:
     """Returns an artifact's number and its section, from an ID or a citation such as `art_…#r3`.
 
-    `section` is the one in the query string. The returned section is None if neither names one.
+    `section` is the section that the query string names. The returned section is None if neither the ID nor the query
+    string names one.
 
     Raises:
         CoatcheckError: `invalid_artifact_id`; `invalid_request` if the two name different sections.
@@ -177,7 +178,7 @@ MAX_PAIRS = 100
 
 
 class EmptyQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A route without query parameters."""
+    """The query parameters of a route that has none."""
 
 
 def read_query(scope: Scope, model: type[T]) -> T:

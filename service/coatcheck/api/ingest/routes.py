@@ -267,7 +267,8 @@ async def _store_form(call: RouteCall) -> Receipt:
     body = open_body(scope, call.receive, call.limits)
     form = Form(body, boundary(field(scope, b"content-type") or ""), call.limits)
     await form.open()
-    # Fields may also follow the file. The early request has those that must be known before the file's first byte.
+    # Fields may also follow the file. The early request has the fields before the file, of which some must be known
+    # before the file's first byte.
     before = from_pairs(form.fields, DeclaredParameters)
     early_request = to_ingest_request(before, to_declared(before, call.services.clock.now())[0], key=key)
     _refuse_early(call, keep_ends=early_request.keep_ends, extra=_FORM_ROOM)
@@ -341,7 +342,8 @@ async def _pieces(data: bytes) -> AsyncIterator[bytes]:
 def _reply(scope: Scope, receipt: Receipt) -> Reply[ReceiptView]:
     """Returns the reply with the receipt and its Location.
 
-    Gives a replayed request's bytes back to the caller's allowance, which the first request was charged to already.
+    If the request repeats an earlier one, its bytes are given back to the caller's allowance, because the caller was
+    already charged for the earlier request.
     """
     allowance = allowance_of(scope)
     if receipt.replayed and allowance is not None:
@@ -353,7 +355,7 @@ def _reply(scope: Scope, receipt: Receipt) -> Reply[ReceiptView]:
 
 
 def _status(receipt: Receipt) -> int:
-    """Returns 201 for a new artifact, 200 for one that existed before, 202 if storage did not accept the payload."""
+    """Returns 201 for a new artifact, 200 for one that existed before, 202 if the payload is not stored."""
     if not receipt.stored:
         return 202
     return 201 if receipt.created else 200

@@ -1,4 +1,4 @@
-"""Wire types of ingest (parameters, bodies and receipts), and their conversion to and from those of the use case.
+"""Wire types of ingest (parameters, bodies and receipts), and their conversion to and from the types of the use case.
 
 The schemas of payloads in bodies are written by hand, because a payload may have the shape of any provider's content.
 """

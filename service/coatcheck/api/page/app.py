@@ -176,8 +176,8 @@ class Page:
     ) -> tuple[PageAnswer, list[tuple[str, str]]]:
         """Returns the page for a refused request, and the header fields of the error.
 
-        For a refused form, the page is the one with that form, filled with the values that were sent, if possible. For
-        any other request, it is a page about the error.
+        If a form was refused and its page can be shown, the page has the form again, filled with the values that were
+        sent. Otherwise it is a page about the error.
         """
         request_id: str = call.scope["state"]["request_id"]
         self._context.log.log_failure(error, request_id, route.path)
@@ -218,7 +218,7 @@ class Page:
 
 
 def _form_page(route: PageRoute) -> PageRoute | None:
-    """Returns the page that contains the form of a POST route: that of the same path, or of the path above.
+    """Returns the page that contains the form of a POST route: the page at the same path, or at the path above.
 
     None if the route is not a POST, or no page has these paths.
     """

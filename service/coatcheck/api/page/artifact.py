@@ -79,7 +79,7 @@ async def part_of(reading: ViewReading, card: Card, start: int) -> PayloadPart:
             size=size,
             hexadecimal=True,
         )
-    # A part consists of whole characters. Read a few bytes more on either side, and cut them off at characters.
+    # A part consists of whole characters. Read a few bytes more on either side, then cut between characters.
     low = max(0, start - _MAX_CHAR_BYTES)
     data = await reading.read(low, start + PART + _MAX_CHAR_BYTES)
     first, last = _align(data, start - low), _align(data, start - low + PART)

@@ -101,7 +101,7 @@ def series(hours: Iterable[ActivityHour], now: datetime, span: timedelta, count:
 
 
 def count_saved_tokens(spent: UsageDelta) -> int:
-    """Returns the saved tokens: those of payloads, less those of cards and reads. May be negative."""
+    """Returns the saved tokens: the tokens of payloads, less the tokens of cards and reads. May be negative."""
     return spent.raw_tokens - spent.given_tokens - spent.read_tokens
 
 

@@ -1,4 +1,4 @@
-"""The pages of sessions: the list, and of one session its payloads and events in order, and its token account."""
+"""The pages of sessions: a list of sessions, and a page for each with its payloads, events and token account."""
 
 import asyncio
 from datetime import datetime, timedelta

@@ -33,7 +33,8 @@ def apply_make_key(conn: Connection, change: MakeKey) -> None:
         apply_make_namespace(conn, MakeNamespace(name=info.namespace, now=info.created_at, by=change.by))
     values = asdict(info) | {"scopes": scopes_column(info.scopes), "digest": change.digest, "revoked_at": None}
     if not conn.execute(_ADD_KEY, values).rowcount:
-        # If the answer to its commit was lost, this change has created the key: two keys never have equal digests.
+        # The key exists. If it has this change's digest, an earlier attempt at this change has created it, and only the
+        # answer to the commit was lost: two keys never have equal digests.
         if conn.scalar(select(keys.c.digest).where(keys.c.id == info.id)) != change.digest:
             raise RuntimeError("a key's ID was drawn twice")
         return
@@ -47,7 +48,7 @@ def apply_revoke_key(conn: Connection, change: RevokeKey) -> KeyInfo | None:
     if row is None or change.namespace not in {None, row.namespace}:
         return None
     info = key_of(row)
-    # The first revocation is the one that counts, and the only one in the audit log.
+    # Only the first revocation counts, and only the first one gets a line in the audit log.
     if info.revoked_at is None:
         conn.execute(update(keys).where(keys.c.id == change.key_id).values(revoked_at=change.now))
         info = replace(info, revoked_at=change.now)
@@ -96,7 +97,7 @@ def _log_namespace(conn: Connection, action: str, change: MakeNamespace | Switch
 
 def apply_mark(conn: Connection, change: MarkNamespace) -> bool | HoldConflict:
     """Carries out MarkNamespace."""
-    # From here on no hold can come between the check and the commit.
+    # From here on, no hold can be placed between the check below and the commit.
     stand_by_now(conn)
     if change.deleting:
         conflict = holds_on(conn, change.namespace, None, change.now)

@@ -44,7 +44,8 @@ class _State(NamedTuple):
 
 _COLUMNS: list[ColumnElement[Any]] = [artifacts.c[name] for name in _State._fields]
 _HERE = equal(artifacts.c.namespace, artifacts.c.number)
-# Because of the lock, changes of one artifact are carried out one after the other, each with the result of the last.
+# Because of the lock, changes of one artifact are carried out one after the other, and each sees the result of the one
+# before.
 _STATE = select(*_COLUMNS).where(_HERE).with_for_update()
 _ARTIFACT = rows.ARTIFACTS.where(_HERE)
 _MOVABLE = artifacts.c.pinned.is_(False)
@@ -107,7 +108,7 @@ def _patch_columns(change: PatchArtifact, row: _State) -> dict[str, Any]:
     pinned = row.pinned if change.pinned is UNSET else change.pinned
     idle_ttl, read_at = row.idle_ttl, row.read_at
     if change.idle_ttl is not UNSET:
-        # Without an idle TTL reads are not recorded, so `read_at` may be outdated. A new idle TTL counts from now.
+        # Without an idle TTL, not every read is recorded, so `read_at` may be outdated. A new idle TTL counts from now.
         idle_ttl, read_at = change.idle_ttl, change.now
     expires_at = expiry(row.created_at, read_at, ttl=ttl, idle_ttl=idle_ttl, pinned=pinned)
     # The TTL of a pinned artifact may have ended long ago. It begins again when the artifact is unpinned, which would
@@ -140,7 +141,7 @@ def apply_touch(conn: Connection, change: Touch) -> None:
 
 
 def _later(row: _State, read_at: datetime) -> datetime | None:
-    """Returns the expiry of an artifact after a read at `read_at`, which is never earlier than before."""
+    """Returns the expiry of an artifact after a read at `read_at`. The expiry is never earlier than before the read."""
     if row.idle_ttl is None or row.expires_at is None:
         return row.expires_at
     moved = expiry(row.created_at, read_at, ttl=row.ttl, idle_ttl=row.idle_ttl, pinned=False)
@@ -163,7 +164,7 @@ def _movable(conn: Connection, artifact_keys: Collection[tuple[str, int]]) -> Se
 
 
 def redeclare(conn: Connection, change: StoreArtifact, seq: int, there: Artifact) -> bool:
-    """Replaces the metadata of an existing artifact, `there`, by those of a repeated request.
+    """Replaces the metadata of an existing artifact, `there`, by the metadata of a repeated request.
 
     Returns False if the artifact's row was deleted meanwhile; then nothing is changed.
     """

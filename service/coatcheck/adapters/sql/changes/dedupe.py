@@ -35,7 +35,7 @@ from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, in
 from coatcheck.core.artifact import Blob, Gone
 from coatcheck.ports.artifacts import KeyRecord, StoreArtifact, StoreView
 
-# Either the writer of an upload or its reaper deletes the intent, never both. Only the one that does may use the bytes.
+# Either the writer of an upload or its reaper deletes the intent, never both. Only who deletes it may use the bytes.
 _TAKE_INTENTS = Prepared(
     delete(uploads)
     .where(uploads.c.namespace == NAMESPACE, among(uploads.c.blob_id, bindparam("ids", type_=Many(Text()))))
@@ -100,7 +100,7 @@ class BlobReference(NamedTuple):
     seq: int
     blob: Blob
     used: bool
-    """Whether the blob is the one that the change brought; false: an existing blob with the same content is used."""
+    """Whether the change's own blob is used; false: an existing blob with the same content is used instead."""
 
 
 def payload_of(change: StoreArtifact) -> NewBytes:
@@ -117,15 +117,16 @@ def view_of(change: StoreArtifact | StoreView) -> NewBytes | None:
 
 
 def bytes_of(change: StoreArtifact) -> list[NewBytes]:
-    """Returns all bytes of an ingest: those of its payload, and those of its view if the view has its own."""
+    """Returns the bytes of an ingest's payload and, if its view has bytes of its own, the bytes of the view."""
     view = view_of(change)
     return [payload_of(change)] if view is None else [payload_of(change), view]
 
 
 def take_intents(conn: Connection, uploaded: Sequence[NewBytes]) -> set[str]:
-    """Deletes the intents of uploads, which is the fence. Returns the IDs of the blobs that have passed it.
+    """Deletes the intents of uploads, and returns the IDs of the blobs that may be used.
 
-    A blob passes if its intent was still there. Inline bytes need no intent, and always pass.
+    This is the fence: a blob passes it only if its intent was still there. Inline bytes need no intent, and always
+    pass.
     """
     passed = {item.blob.id for item in uploaded if item.blob.placement == "inline"}
     ids = [item.blob.id for item in uploaded if item.blob.placement != "inline"]
@@ -180,7 +181,7 @@ def resolve_blobs(
     )
     if added:
         usage.count(conn, brought[0].namespace, bytes_=sum(item.blob.stored_size for _, item in added))
-    # A payload whose content was lost repairs every artifact and view that shares the content, not only its own.
+    # If stored content was lost and arrives again, every artifact and view with this content is repaired.
     for content in corrupt.keys() & {item.content for item in brought}:
         for repoint in _REPOINT:
             conn.execute(repoint, {"lost": corrupt[content], "whole": healthy[content][0]})
@@ -253,11 +254,11 @@ def find_key(conn: Connection, namespace: str, key: str, now: datetime) -> KeyRe
 
 
 Numberer = Callable[[bytes, int], int]
-"""Returns the number of the n-th candidate ID of an identity, from 0."""
+"""Is called with an identity and a count n from 0; returns the number of the identity's n-th candidate ID."""
 
 PROBES = 4
-"""Candidate numbers of an identity that are examined together. An identity that is not under its first number, because
-another one had it at the time, is found under the next ones even after the other one is gone. More candidates are
+"""Candidate numbers of an identity that are examined together. If another identity occupies its first number, an
+identity gets a later number, under which it must be found even after the other identity is gone. More candidates are
 needed only if four identities collide (a probability of about 10^-24 at 10^8 artifacts)."""
 
 _NUMBERS = bind_seqs("numbers")

@@ -44,7 +44,7 @@ class _Candidate(NamedTuple):
 
     seq: int
     read_at: datetime
-    """The time of the last read, behind which the next page begins."""
+    """The time of the last read, after which the next page begins."""
     blobs: tuple[int, ...]
     """Row numbers of the payload's blob, and of the text view's blob if the view has its own."""
 
@@ -57,7 +57,7 @@ class _Freed:
 
     def __init__(self) -> None:
         self._users: dict[int, int] = {}
-        """For each blob, how many artifacts and views would still point at it."""
+        """For each blob, how many artifacts and views would still point at it after the removals counted so far."""
         self._sizes: dict[int, int] = {}
         """For each blob, its stored bytes."""
         self.bytes = 0

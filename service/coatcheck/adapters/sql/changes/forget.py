@@ -48,9 +48,9 @@ def _drop_old(moment: Column[Any], *, inclusive: bool = True) -> Executable:
     key = list(moment.table.primary_key)
     old = moment <= OLD if inclusive else moment < OLD
     over = select(*key).where(old).order_by(moment).limit(LIMIT).with_for_update(skip_locked=True)
-    # The rows are selected in a common table expression, because PostgreSQL evaluates one that locks rows only once; it
-    # may evaluate a subquery again for each row. SQLite's driver does not count the rows of a statement that begins
-    # with a common table expression, so the statement returns the deleted rows.
+    # The rows are selected in a common table expression, because it locks rows and PostgreSQL therefore evaluates it
+    # only once; a subquery could be evaluated again for each row. SQLite's driver does not count the rows of a
+    # statement that begins with a common table expression, so the statement returns the deleted rows.
     return delete(moment.table).where(tuple_(*key).in_(select(over.cte("over_now")))).returning(key[0])
 
 
@@ -97,7 +97,7 @@ def apply_purge(conn: Connection, change: PurgeRecords) -> int:
     """
     now, limit = change.now, change.limit
     if conn.dialect.name != "sqlite":
-        # Ages are computed by the server's clock, because `at` was set by it too.
+        # Ages are computed by the server's clock, because the same clock has set `at`.
         conn.execute(delete(writers).where(writers.c.at < func.clock_timestamp() - _COMMIT_TOKEN_LIFE))
     dropped = sum(_drop(conn, statement, now, now, limit) for statement in _DROP_ENDED)
     dropped += _drop(conn, _DROP_ACCOUNTS, now, now - session_usage.HOURS_LIFE, limit)

@@ -73,11 +73,11 @@ def last_version(conn: Connection) -> int:
 
 
 def current(conn: Connection) -> tuple[int, Rules]:
-    """Returns the policies in force, and the number of a version up to which they include all versions."""
+    """Returns the number of a version, and the policies in force, which include all versions up to that number."""
     # The number is read first. If a version is committed between the two queries, the policies are newer than the
     # number, never older.
     version = last_version(conn)
-    # The latest version of each scope. If it has no policy, the policy was removed, and the scope has none.
+    # The latest version of each scope. A version without a policy records that the scope's policy was removed.
     newest = select(func.max(policies.c.version)).group_by(policies.c.namespace, policies.c.part, policies.c.value)
     statement = select(policies).where(policies.c.version.in_(newest), policies.c.policy.is_not(None))
     versions = [_version(row) for row in conn.execute(statement)]

@@ -49,7 +49,8 @@ def apply_restore(conn: Connection, change: RestoreArtifact) -> IngestResult | U
     # If a live blob has the same content, it is used, and the copy becomes garbage.
     references = {item.blob.id: each for item, each in zip(copies, resolve_blobs(conn, copies), strict=True)}
     add_dead_blobs(conn, [item for item in copies if not references[item.blob.id].used])
-    # The new row is the former one, except that it points at the new blob, and has a new expiry if one was requested.
+    # The new row equals the former row, except that it points at the new blob, and has a new expiry if that was
+    # requested.
     values = {name: removed_row[name] for name in COPIED} | {"blob_seq": references[change.blob.id].seq}
     if change.ttl is not None:
         idle_ttl, pinned = removed_row["idle_ttl"], removed_row["pinned"]

@@ -70,7 +70,7 @@ _READ_UNTIL: Final = bindparam("read_until", type_=UtcDateTime)
 
 
 def belongs(job: RetentionJob) -> list[ColumnElement[bool]]:
-    """Returns the conditions under which a job removes an artifact, except that the artifact must not be held.
+    """Returns all conditions under which a job removes an artifact, except the condition that no hold covers it.
 
     The parameters of the conditions are those that `values_of` returns, and `:now`.
     """
@@ -162,7 +162,8 @@ _MEMBERS = {
     .with_for_update()
     for job in REMOVING
 }
-# Administrators delete whole namespaces and lost payloads, so these are `deleted` like any other deletion of theirs.
+# Whole namespaces and lost payloads are removed for administrators only, so the reason is `deleted`, as for any other
+# deletion by an administrator.
 _REASONS: Final[dict[RetentionJob, Reason]] = {
     RetentionJob.EXPIRE: "expired",
     RetentionJob.EVICT: "evicted",
@@ -206,7 +207,7 @@ def apply_claim(conn: Connection, change: ClaimRun) -> RetentionRun | None:
 def _lock_run(conn: Connection, run_id: str) -> Row[Any] | None:
     """Locks an unfinished run and returns its row; None if the run has ended.
 
-    If two processes work on the same run, the second one waits for the lock, and then continues behind the first one.
+    If two processes work on the same run, the second one waits for the lock, and then does the next part.
     """
     return conn.execute(_RUNNING.where(runs.c.id == run_id).with_for_update()).first()
 
@@ -217,8 +218,8 @@ def apply_batch(conn: Connection, change: RemoveBatch) -> BatchResult | None:
     if row is None:
         return None
     run = rows.run_of(row)
-    # The plan's criteria are checked again now: an artifact that was read or held since the planning stays. None means
-    # that the last part is done.
+    # The plan's criteria are checked again now: an artifact that no longer meets them, or is held now, stays. None
+    # means that the last part is done.
     members = part_values(conn, row.plan_id, row.next_part, change.now)
     if members is None:
         return BatchResult(run, more=False)
@@ -314,14 +315,17 @@ _ADD_ROUND = _new.on_conflict_do_update(
 def apply_note_round(conn: Connection, change: NoteRound) -> None:
     """Carries out NoteRound.
 
-    Locks the run's row: call this after the removed rows are locked, and before the rows that every transaction locks
-    last.
+    Locks the run's row: call this after locking the rows to remove, and before locking the rows that every transaction
+    locks last.
     """
     conn.execute(_ADD_ROUND, rows.values_of(change.run) | {"parts": 0, "next_part": 0})
 
 
 def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
-    """Removes expired artifacts, and adds their counts to the hour's run in the same transaction; returns how many."""
+    """Removes expired artifacts, and adds their counts to the hour's run in the same transaction.
+
+    Returns how many artifacts were removed.
+    """
     artifact_rows = tombstone_expired(conn, change)
     # A round that has removed nothing is not recorded, so that an idle store writes no runs.
     if artifact_rows and change.by.run_id is not None:

@@ -54,7 +54,7 @@ def _add(table: Table, gauges: Sequence[str] = (), *replaced: str) -> Executable
 
 _ADD_ACCOUNT = _add(session_usage, GAUGES, "at")
 _ADD_HOUR = _add(activity)
-# If an event with the same number exists, the change is carried out again, and the event is the same.
+# An event with the same number exists only if the change was carried out before; then both events are the same.
 _ADD_EVENT = upsert(events).on_conflict_do_nothing(index_elements=events.primary_key)
 _DROP_EVENTS = Prepared(
     delete(events).where(events.c.namespace == NAMESPACE, among(events.c.artifact, bind_seqs("numbers")))
@@ -147,7 +147,7 @@ def drop_events_of(conn: Connection, artifacts: Iterable[tuple[str, int]]) -> No
 
 
 def drop_old_events(conn: Connection, now: datetime, most: int, limit: int) -> int:
-    """Deletes up to `limit` events that are 30 days old or not among the latest `most`; returns how many."""
+    """Deletes up to `limit` events that are over 30 days old or not among the latest `most`; returns how many."""
     number = events.c.number
     # The number of the latest event beyond the `most` latest ones; None if there are no more than `most`.
     beyond = conn.scalar(select(number).order_by(number.desc()).offset(most).limit(1))

@@ -179,7 +179,7 @@ def _answer_existing(conn: Connection, existing: dict[int, tuple[StoreArtifact, 
     changes = [change for change, _ in existing.values()]
     parameters = {"namespace": changes[0].namespace, "seqs": [seq for _, seq in existing.values()]}
     artifacts_by_seq = {row[-1]: rows.artifact(row) for row in _BY_SEQS.rows(conn, parameters)}
-    # Two queries, for all of them, show which repeated posts need no write at all.
+    # Two queries for all changes together show which repeated posts need no write at all.
     corrupt = find_corrupt(conn, [view for change in changes if (view := view_of(change)) is not None])
     answers: dict[int, StoreAnswer] = {}
     for at, (change, seq) in existing.items():
@@ -195,7 +195,7 @@ def _answer_existing(conn: Connection, existing: dict[int, tuple[StoreArtifact, 
 
 
 def _read_repaired(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) -> IngestResult | None:
-    """Returns the existing artifact, after replacing lost bytes by those of the change. None: it was deleted meanwhile.
+    """Returns the existing artifact, after replacing lost bytes by the change's bytes. None: it was deleted meanwhile.
 
     `created` is returned as given: it says whether the first request with this key created the artifact.
     """
@@ -232,8 +232,8 @@ def _repeat_post(conn: Connection, change: StoreArtifact, seq: int) -> IngestRes
 def redeclares(change: StoreArtifact, stored: Artifact) -> bool:
     """Returns whether a change adds to the metadata of an existing artifact.
 
-    It does if it declares something new, or if it has detected the form of a text whose form is not known. A late
-    change, which has `unless_buried_since`, never changes an existing artifact.
+    A change does so if it declares something new, or if it has detected the form of a text whose form is not known. A
+    late change, which has `unless_buried_since`, never changes an existing artifact.
     """
     is_new = change.declared.merged_over(stored.declared) is not stored.declared or (
         stored.lacks_form and change.facts.form is not None
@@ -273,7 +273,7 @@ def _remember(conn: Connection, change: StoreArtifact, key: IdempotencyKey, numb
 
 
 class _Creation(NamedTuple):
-    """A change that creates an artifact, and the free slot in which it does."""
+    """A change that creates an artifact, and the free slot for this artifact."""
 
     change: StoreArtifact
     number: int
@@ -298,7 +298,7 @@ def _clear_slot(conn: Connection, change: StoreArtifact, slot: ArtifactSlot) -> 
     if slot.tombstone is not None:
         _expect_unburied(conn, change, slot.number)
         removed = _REMOVE_TOMBSTONE.run(conn, {"namespace": change.namespace, "number": slot.number})
-        # Another replica has removed the tombstone first, and so has the slot.
+        # Another replica has removed the tombstone first, so the slot belongs to that replica.
         if slot.seq is None and not removed:
             return None
     if slot.blob_seq is not None:
@@ -352,7 +352,7 @@ def _create(conn: Connection, creations: dict[int, _Creation]) -> dict[int, Stor
 
 
 def _revive(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult | None:
-    """Revives an expired artifact that a hold forbids to replace: its life begins again now."""
+    """Revives an expired artifact that must not be replaced because of a hold: its life begins again now."""
     created_at: datetime = conn.execute(select(artifacts.c.created_at).where(artifacts.c.seq == seq)).scalar_one()
     life = rows.life_from_now(created_at, change.now, ttl=change.ttl, idle_ttl=change.idle_ttl, pinned=change.pinned)
     conn.execute(update(artifacts).where(artifacts.c.seq == seq).values(life))

@@ -1,4 +1,4 @@
-"""Replaces artifacts by tombstones, and marks the blobs dead that nothing points at any more.
+"""Replaces artifacts by tombstones, and marks blobs dead if nothing points at them any more.
 
 Rows are deleted before bytes. A dead blob stays dead; the sweep removes its bytes after a grace period for readers.
 """
@@ -36,7 +36,7 @@ from coatcheck.ports.maintenance import ExpireArtifacts
 
 
 def is_live() -> ColumnElement[bool]:
-    """Returns the condition that an artifact's row is live at `:now`. At the exact moment of expiry it no longer is."""
+    """Returns the condition that an artifact is live at `:now`. At the exact moment of its expiry, it is not."""
     return or_(artifacts.c.expires_at.is_(None), artifacts.c.expires_at > NOW)
 
 
@@ -61,16 +61,16 @@ class ArtifactRow(NamedTuple):
     namespace: str
     number: int
     identity: bytes
-    """The tombstone keeps it, so that a late request for the same payload is recognised."""
+    """The artifact's identity. The tombstone keeps it, so that a late request for the same payload is recognised."""
     tool_name: str | None
-    """The tombstone keeps it, to say what is gone."""
+    """The name of the tool. The tombstone keeps it, to say what was removed."""
     session: str | None
     expires_at: datetime | None
-    """None: never."""
+    """When the artifact expires; None: never."""
     blob_seq: int
-    """The blob with its bytes, which may become dead with it."""
+    """Row number of the payload's blob, which may become dead when the artifact is removed."""
     size: int
-    """Bytes of content."""
+    """Size of the payload in bytes, before compression."""
 
 
 _SIZE = select(blobs.c.size).where(blobs.c.seq == artifacts.c.blob_seq).correlate(artifacts).scalar_subquery()
@@ -81,22 +81,22 @@ ARTIFACT_ROW: list[ColumnElement[Any]] = [
 
 
 def of_text_view(column: ColumnElement[Any]) -> ScalarSelect[Any]:
-    """Returns a column of the artifact's text view, NULL if it has none."""
+    """Returns a column of an artifact's text view, as a subquery; NULL if the artifact has no text view."""
     mine = (views.c.artifact_seq == artifacts.c.seq, views.c.name == TEXT)
     return select(column).where(*mine).correlate(artifacts).scalar_subquery()
 
 
 _LOCK_ARTIFACTS = Prepared(
-    # The blob of the text view dies together with the payload's.
+    # The blob of the text view is locked too, because the removal of an artifact may mark both blobs dead.
     select(artifacts.c.blob_seq, of_text_view(views.c.blob_seq))
     .where(artifacts.c.namespace == NAMESPACE, among(artifacts.c.number, bind_seqs("numbers")))
     .order_by(artifacts.c.seq)
     .with_for_update()
 )
-# The lock precedes the decision: nobody changes the artifact between this answer and the commit.
+# Locks the row before the decision, so that nobody changes the artifact between the decision and the commit.
 _ONE = select(*ARTIFACT_ROW).where(equal(artifacts.c.namespace, artifacts.c.number)).with_for_update()
-# `by_now`: a replica whose clock is ahead must not remove what is live. Rows that another replica is removing are
-# skipped.
+# `by_now` compares with the database server's clock too, since a replica whose clock is ahead must not remove live
+# artifacts. Rows that another replica is removing are skipped.
 _EXPIRED = (
     select(*ARTIFACT_ROW)
     .where(artifacts.c.expires_at <= by_now(NOW), holds.is_not_held())
@@ -105,7 +105,8 @@ _EXPIRED = (
     .with_for_update(skip_locked=True)
 )
 _AT = equal(tombstones.c.namespace, tombstones.c.number)
-# In one statement, and so of one moment: between two, posting it again could replace the tombstone by an artifact.
+# Reads both tables in one statement, and so at one moment. Between two statements, a repeated post could replace the
+# tombstone by an artifact.
 _TOMBSTONE = union_all(
     select(tombstones.c.reason, tombstones.c.at, tombstones.c.tool_name, tombstones.c.session).where(
         _AT, tombstones.c.until > NOW
@@ -114,14 +115,14 @@ _TOMBSTONE = union_all(
 )
 _SEQS = bind_seqs()
 _REMOVE_VIEWS = Prepared(delete(views).where(among(views.c.artifact_seq, _SEQS)).returning(views.c.blob_seq))
-# The DELETE repeats the condition on holds: a check before it may be out of date.
+# The DELETE repeats the condition on holds, because the result of an earlier check may be out of date.
 _REMOVE = Prepared(
     delete(artifacts).where(among(artifacts.c.seq, _SEQS), holds.is_not_held()).returning(artifacts.c.namespace)
 )
 _LOCK_ROW = Prepared(select(artifacts.c.seq).where(equal(artifacts.c.seq)).with_for_update())
-# In row order, so that two transactions that lock several blobs cannot deadlock.
+# Locks blobs in row order, so that two transactions that lock several blobs cannot deadlock.
 _LOCK_BLOBS = select(blobs.c.seq).where(among(blobs.c.seq, _SEQS)).order_by(blobs.c.seq).with_for_update()
-# Sets `dead_at` once only, and only while nothing points at the row; returns what no longer counts as used.
+# Sets `dead_at` only once, and only if nothing points at the row. Returns the bytes that no longer count as used.
 _RELEASE = (
     update(blobs)
     .where(among(blobs.c.seq, _SEQS), blobs.c.dead_at.is_(None), is_unused())
@@ -131,8 +132,8 @@ _RELEASE = (
 
 
 _new = upsert(tombstones)
-# Two replicas can leave a tombstone for a live artifact, unseen (one stores and deletes what the other is about to
-# store): the artifact's own state prevails.
+# A tombstone may exist beside the artifact that is removed now: one replica may store and delete the same artifact that
+# another replica is about to store. The later removal then replaces the tombstone.
 _ADD_TOMBSTONE = _new.on_conflict_do_update(
     index_elements=tombstones.primary_key,
     set_={column.name: _new.excluded[column.name] for column in tombstones.c if not column.primary_key},
@@ -142,7 +143,7 @@ _ADD_TOMBSTONE = _new.on_conflict_do_update(
 def lock_ahead(conn: Connection, namespace: str, numbers: Collection[int]) -> None:
     """Locks the artifacts that a group will change, then their blobs, in the same order in all replicas.
 
-    One by one, each change would lock a blob before the next one's artifact, and two replicas could deadlock.
+    Otherwise one change would lock a blob before the next change locks its artifact, and two replicas could deadlock.
     """
     locked_rows = _LOCK_ARTIFACTS.rows(conn, {"namespace": namespace, "numbers": sorted(set(numbers))})
     blob_seqs = {seq for row in locked_rows for seq in row if seq is not None}
@@ -168,12 +169,17 @@ def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | Hold
 
 
 def apply_delete_session(conn: Connection, change: DeleteSession) -> int | HoldConflict:
-    """Removes live artifacts of a session; expired ones are left to their own sweep, which records that reason."""
-    # A hold on the session or its namespace keeps everything; one on an artifact keeps only that.
+    """Removes a batch of live artifacts of a session; returns how many, or the holds that forbid the removal.
+
+    Also deletes the session's account and events. Expired artifacts are left to the job that removes them with the
+    reason `expired`.
+    """
+    # A hold on the session or its namespace keeps all artifacts; a hold on an artifact keeps only this artifact.
     conflict = holds.holds_on(conn, change.namespace, change.session, change.now)
     if conflict is not None:
         return conflict
-    # In row order, as all lock them: replicas that remove the same session meet at its first row.
+    # Rows are locked in their order, as in all transactions: replicas that remove the same session meet at its first
+    # row, and do not deadlock.
     mine = (artifacts.c.namespace == change.namespace, artifacts.c.session == change.session)
     statement = select(*ARTIFACT_ROW).where(*mine, is_live(), holds.is_not_held()).order_by(artifacts.c.seq)
     rows = read_rows(conn, statement.limit(change.limit).with_for_update(), now=change.now)
@@ -182,7 +188,7 @@ def apply_delete_session(conn: Connection, change: DeleteSession) -> int | HoldC
 
 
 def tombstone_expired(conn: Connection, change: ExpireArtifacts) -> list[ArtifactRow]:
-    """Removes what has expired, longest overdue first."""
+    """Removes a batch of expired artifacts, longest overdue first; returns their rows."""
     rows = read_rows(conn, _EXPIRED, now=change.now, limit=change.limit)
     lives = change.tombstone_lives
     tombstone(conn, rows, Removal("expired", change.now, change.tombstone_until, change.by, lives))
@@ -190,7 +196,7 @@ def tombstone_expired(conn: Connection, change: ExpireArtifacts) -> list[Artifac
 
 
 def tombstone_of(conn: Connection, namespace: str, number: int, now: datetime) -> Gone | None:
-    """Returns the tombstone at a number where no artifact was found, while it lasts.
+    """Returns the tombstone of a number for which no artifact was found; None if there is none or it has ended.
 
     Raises TransactionConflict if there is an artifact after all, because another replica has stored it since.
     """
@@ -201,11 +207,11 @@ def tombstone_of(conn: Connection, namespace: str, number: int, now: datetime) -
 
 
 def release(conn: Connection, seqs: Iterable[int], now: datetime) -> None:
-    """Marks unreferenced blobs dead."""
+    """Marks each of these blobs dead if nothing points at it."""
     blob_seqs = sorted(set(seqs))
     if conn.dialect.name != "sqlite":
-        # In a statement of its own: a writer that is about to share one of these blobs has locked it, and must be
-        # waited for, so that the next statement sees its artifact.
+        # The blobs are locked by a separate statement. A writer that is about to share one of them has locked it, so
+        # this statement waits for the writer, and the next statement sees the writer's artifact.
         conn.execute(_LOCK_BLOBS, {"seqs": blob_seqs}).all()
     for namespace, size in conn.execute(_RELEASE, {"seqs": blob_seqs, "now": now}):
         usage.count(conn, namespace, bytes_=-size)
@@ -217,15 +223,16 @@ def lock_row(conn: Connection, seq: int) -> bool:
 
 
 def remove(conn: Connection, seqs: Sequence[int], now: datetime) -> list[int]:
-    """Deletes artifacts whose rows we have locked, with their views; returns the views' blobs, to be released.
+    """Deletes artifacts and their views; the transaction must have locked the artifacts' rows.
 
-    Raises TransactionConflict if a hold covers one of them, which the caller did not check, or which came after that.
+    Returns the row numbers of the views' blobs, which the caller must release. Raises TransactionConflict if a hold
+    covers an artifact, because the caller did not check this or the hold is newer than the check, or is being placed.
     """
     holds.stand_by_now(conn)
-    # Views first: their foreign key keeps the artifact from being deleted before them.
+    # Views are deleted first, because their foreign key forbids to delete their artifact before them.
     blob_seqs = [row[0] for row in _REMOVE_VIEWS.rows(conn, {"seqs": seqs}) if row[0] is not None]
     row_namespaces = [row[0] for row in _REMOVE.rows(conn, {"seqs": seqs, "now": now})]
-    # A new hold covers one of them: the transaction begins again, and then sees it.
+    # A hold covers an artifact. The transaction starts again, and a check then sees the hold.
     if len(row_namespaces) != len(seqs):
         raise TransactionConflict
     for namespace in set(row_namespaces):
@@ -234,7 +241,7 @@ def remove(conn: Connection, seqs: Sequence[int], now: datetime) -> list[int]:
 
 
 def read_rows(conn: Connection, statement: Executable, **values: Any) -> list[ArtifactRow]:  # noqa: ANN401 - parameters
-    """Returns the rows of a statement that selects the columns ARTIFACT_ROW."""
+    """Returns the rows of a statement that selects the columns in ARTIFACT_ROW."""
     return [ArtifactRow._make(row) for row in conn.execute(statement, values)]
 
 
@@ -243,18 +250,18 @@ class Removal(NamedTuple):
 
     reason: Reason
     now: datetime
-    """When it happens. The tombstone of an expired artifact has the moment of expiry instead."""
+    """When the artifacts are removed. The tombstone of an expired artifact has the moment of its expiry instead."""
     until: datetime
     """When the tombstones end."""
     by: By
     lives: Mapping[str, timedelta] = {}
-    """How long the tombstones of certain namespaces last instead."""
+    """By namespace, how long tombstones last after the removal, for namespaces in which `until` does not apply."""
 
 
 def tombstone(conn: Connection, rows: Sequence[ArtifactRow], removal: Removal) -> int:
     """Replaces artifacts, whose rows this transaction has locked, by tombstones; returns how many.
 
-    Copies what an undo needs, and records in the audit log what was removed, by whom and why.
+    Copies the rows that an undo needs, and records in the audit log what was removed, by whom and why.
     """
     if not rows:
         return 0
@@ -267,7 +274,7 @@ def tombstone(conn: Connection, rows: Sequence[ArtifactRow], removal: Removal) -
                 "number": row.number,
                 "identity": row.identity,
                 "reason": removal.reason,
-                # A late sweep must not change the answer that every route has given since it expired.
+                # Since the artifact expired, every route has answered with this time. A late sweep must not change it.
                 "at": row.expires_at if removal.reason == "expired" else now,
                 "tool_name": row.tool_name,
                 "session": row.session,
@@ -276,11 +283,11 @@ def tombstone(conn: Connection, rows: Sequence[ArtifactRow], removal: Removal) -
             for row in rows
         ],
     )
-    # Before the rows are deleted, because the copies for an undo are made from them.
+    # This comes before the rows are deleted, because the copies for an undo are made from them.
     audit.keep(conn, seqs, removal.reason, now, removal.by.run_id)
     session_usage.drop_events_of(conn, [(row.namespace, row.number) for row in rows])
     blob_seqs = remove(conn, seqs, now)
-    # After the rows that point at the blobs are deleted: before that, no blob counts as unused.
+    # This comes after the rows that point at the blobs are deleted: before that, no blob counts as unused.
     release(conn, [*blob_seqs, *(row.blob_seq for row in rows)], now)
     for row in rows:
         note_removal(conn, row.namespace, removal, row.number, row.size)

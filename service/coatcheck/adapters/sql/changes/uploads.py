@@ -1,9 +1,9 @@
 """Uploads in progress, with their intents and the room that they reserve; also leases.
 
-Before a change is carried out, it is checked whether the namespace has room for it. Usually it suffices to compare the
-namespace's counts with the maximum that the change could add. Only if that does not fit, the exact need is computed:
-existing artifacts and shared bytes need no room. A lease on maintenance prevents several replicas from doing the same
-work; no data is at risk if two replicas believe that they have it.
+Before a change stores anything, the namespace must have room for it. Usually it suffices to compare the namespace's
+counts with the maximum that the change could add. Only if that does not fit, the exact need is computed: existing
+artifacts and shared bytes need no room. A lease on maintenance prevents several replicas from doing the same work; no
+data is at risk if two replicas believe that they have the lease.
 """
 
 from datetime import timedelta

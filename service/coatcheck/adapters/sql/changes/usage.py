@@ -55,9 +55,9 @@ class _Sum:
     row_usage: Usage | None = None
     """The namespace's row as it was when a limit was first checked; None: no limit was checked."""
     claimed_bytes: int = 0
-    """Maximum bytes that the changes may add that have claimed room."""
+    """Maximum bytes that may be added by the changes for which room was claimed."""
     claimed_artifacts: int = 0
-    """Maximum artifacts that the changes may add that have claimed room."""
+    """Maximum artifacts that may be added by the changes for which room was claimed."""
     room: QuotaLimits = field(default_factory=QuotaLimits)
     """The limits against which the last claim was checked."""
 
@@ -99,8 +99,8 @@ def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> 
         usage_rows = _ADD.rows(conn, {"namespace": namespace, **values, **_most(sums)})
         if not usage_rows:
             raise TransactionConflict
-        # The statement has locked the row. Therefore nobody can mark the namespace as deleted between this check and
-        # the commit.
+        # The statement has locked the row. Therefore nobody can mark the namespace as being deleted between this check
+        # and the commit.
         if sums.stores and usage_rows[0][0] is not None:
             raise NamespaceClosing(namespace)
 

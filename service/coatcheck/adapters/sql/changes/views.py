@@ -1,8 +1,9 @@
 """Stores the data that is derived from artifacts: views, surveys, and the segments of the full-text index.
 
-The first view of a name and version stays as long as its artifact, because callers cite its ranges and sections. The
-bytes of a corrupt view are replaced only by equal bytes: if a new extraction differs, it is not stored, and reads of
-the lost view still report that it is damaged. A view of an earlier version is replaced.
+The first view of a name and version stays as long as its artifact, because callers cite its ranges and sections. It is
+replaced only if the artifact is declared again and the extractor's inputs differ. The bytes of a corrupt view are
+replaced only by equal bytes: if a new extraction differs, it is not stored, and reads of the lost view still report
+that it is damaged. A view of an earlier version is replaced.
 
 The transaction that adds a segment to the index also removes the segment's artifacts from the queue. An artifact that
 has changed since the indexer read it stays in the queue. A crash or a race may therefore cost work, but never loses a

@@ -130,7 +130,7 @@ _LATEST = (
     .order_by(_RECENT.c.seq.desc())
     .limit(1)
 )
-# This has no condition on the session, because the query planner might then read all artifacts of the session.
+# This has no condition on the session, because with one the query planner might read all artifacts of the session.
 _SAME_CONTENT = (
     select(artifacts.c.seq, artifacts.c.session, artifacts.c.expires_at, artifacts.c.facts)
     .join_from(blobs, artifacts, artifacts.c.blob_seq == blobs.c.seq)
@@ -236,12 +236,15 @@ def dead_blobs(conn: Connection, before: datetime, limit: int, after: DeadBlob |
 
 
 def find_known_blobs(conn: Connection, names: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Returns those of the names, pairs of namespace and blob ID, that have a row. An empty namespace means any."""
+    """Returns which of these names belong to a blob or an upload in progress.
+
+    A name is a pair of namespace and blob ID. An empty namespace stands for any namespace.
+    """
     blob_names = list(names)
     known_names: set[tuple[str, str]] = set()
     for start in range(0, len(blob_names), _NAMES_PER_STATEMENT):
         ids = [blob_id for _, blob_id in blob_names[start : start + _NAMES_PER_STATEMENT]]
-        # The file of an upload in progress has no row in `blobs` yet, but is no garbage.
+        # The file of an upload in progress has no row in `blobs` yet, but is not garbage.
         known = union_all(
             select(blobs.c.namespace, blobs.c.id).where(blobs.c.id.in_(ids)),
             select(uploads.c.namespace, uploads.c.blob_id).where(uploads.c.blob_id.in_(ids)),

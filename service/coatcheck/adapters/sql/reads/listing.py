@@ -36,7 +36,8 @@ _LIST = _LIVE.order_by(artifacts.c.seq.desc()).limit(bindparam("most"))
 _END = select(artifacts.c.seq).where(_MINE).order_by(artifacts.c.seq.desc()).limit(1).offset(bindparam("stretch"))
 _PREFIX = bindparam("session_prefix", type_=Text())
 _IN_METADATA = ("status", "final_url")
-"""Conditions on members of the declared metadata, or of the detected metadata if the member was not declared."""
+"""Names of the conditions on members of the declared metadata, or of the detected metadata if the member was not
+declared."""
 
 
 def _has_member(name: str) -> ColumnElement[bool]:
@@ -183,9 +184,9 @@ def find_removal(conn: Connection, namespace: str, number: int, since: datetime)
 
 
 def list_removals(conn: Connection, run_id: str, since: datetime, *, after: int, limit: int) -> list[RemovedArtifact]:
-    """Returns the removals by a run that can be undone, which are those after `since`.
+    """Returns up to `limit` removals by a run that can be undone, with row numbers above `after`.
 
-    Returns up to `limit` of them, with row numbers above `after`.
+    A removal can be undone if it was after `since`.
     """
     mine = (removed.c.removed_at > since, removed.c.run_id == run_id, removed.c.seq > after)
     removed_rows = conn.execute(_REMOVED.where(*mine).order_by(removed.c.seq).limit(limit)).all()

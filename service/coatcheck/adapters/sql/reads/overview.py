@@ -1,6 +1,6 @@
 """Queries for the administrator's overview, and for the backlog of maintenance.
 
-Most of them have an inner limit, which bounds the rows that they read, however many rows there are.
+Most of these queries have an inner limit, which bounds the rows that they read, however many rows there are.
 """
 
 from datetime import datetime
@@ -18,9 +18,9 @@ from coatcheck.ports.catalog import ActivityHour, SessionSummary
 from coatcheck.ports.telemetry import Overdue
 
 _MAX_EXAMINED_ROWS: Final = 5_000
-"""Maximum rows of all namespaces among which the latest sessions, or the artifacts that expire next, of one namespace
-are searched, since no index is by namespace and time. If other namespaces are much busier, the overview may lack rows
-of this one. Chosen, not measured."""
+"""Maximum rows that are read to find the latest sessions of a namespace, or its artifacts that expire next. As no index
+is by namespace and time, these are rows of all namespaces. If other namespaces are much busier, the overview of a
+namespace may lack some of its rows. Chosen, not measured."""
 
 
 def hours(conn: Connection, namespace: str, since: datetime) -> list[ActivityHour]:
@@ -31,7 +31,7 @@ def hours(conn: Connection, namespace: str, since: datetime) -> list[ActivityHou
 
 
 def recent_sessions(conn: Connection, namespace: str, *, limit: int) -> list[SessionSummary]:
-    """Returns up to `limit` sessions of a namespace, those with the latest activity first."""
+    """Returns up to `limit` sessions of a namespace, beginning with the latest activity."""
     latest = select(session_usage).order_by(session_usage.c.at.desc()).limit(_MAX_EXAMINED_ROWS).subquery()
     columns: list[Any] = [latest.c.session, *(latest.c[column.name] for column in ACCOUNT_COLUMNS)]
     statement = select(*columns).where(latest.c.namespace == namespace).order_by(latest.c.at.desc()).limit(limit)

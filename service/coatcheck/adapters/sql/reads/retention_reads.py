@@ -70,7 +70,7 @@ def _candidates(job: RetentionJob, *, look: bool) -> Prepared:
 
 
 _CANDIDATES = {(job, look): _candidates(job, look=look) for job in REMOVING for look in (False, True)}
-# Lists artifacts in the order of eviction, beginning behind the last one of the previous page.
+# Lists artifacts in the order of eviction, beginning after the last artifact of the previous page.
 _OLDEST_READ = Prepared(
     select(artifacts.c.read_at, artifacts.c.seq, blobs.c.size)
     .join_from(artifacts, blobs, blobs.c.seq == artifacts.c.blob_seq)

@@ -1,8 +1,8 @@
 """Finds and records damage of a SQLite catalogue.
 
 The service looks for damage when it starts, records damage that a statement meets, and reports it from then on. A
-damaged catalogue is only read. Nothing is stored or deleted by it, because its statements about other rows may be
-wrong.
+damaged catalogue is only read. The service then stores and deletes nothing, because what the catalogue says about other
+rows may be wrong too.
 
 `SqliteExamination` examines a catalogue for `coatcheck check`: damage in the file, contradictions between rows, and the
 version of SQLite. It may read while the service runs. It repairs only if the caller says that no service runs: SQLite
@@ -71,7 +71,7 @@ class CatalogDamage:
     def refusal(self) -> CoatcheckError:
         """Returns the error for a call that the damage prevents.
 
-        Its code is `storage_unavailable`, so that callers do what they do while storage does not answer.
+        Its code is `storage_unavailable`, so that callers react as they do if storage does not answer.
         """
         return CoatcheckError(Code.STORAGE_UNAVAILABLE, self.detail or "")
 
@@ -88,7 +88,10 @@ class CatalogDamage:
         return True
 
     def explain(self, error: Exception) -> CoatcheckError | None:
-        """Returns the error to raise for a failed statement, as `fault_of` does; records damage that it shows."""
+        """Returns the error to raise for a failed statement, as `fault_of` does, and records damage that it shows.
+
+        In a damaged database, the error for any failure is `refusal`.
+        """
         if self.detect_damage(error) or (self.error is not None and not isinstance(error, CoatcheckError)):
             return self.refusal()  # in a damaged database, damage is taken as the cause of every other failure
         return fault_of(error)

@@ -45,7 +45,7 @@ class SnapshotCounts(Struct, frozen=True):
     blobs: int
     """Live blobs, inline or in files."""
     uploads: int
-    """Intents, of payloads that were being uploaded."""
+    """Intents of uploads that were in progress."""
 
 
 class Snapshot:
@@ -101,7 +101,7 @@ class Snapshot:
         does not happen here, because the open transaction sees no changes.
 
         Raises:
-            CoatcheckError: `integrity` if the copy is damaged, as the database then is too.
+            CoatcheckError: `integrity` if the copy is damaged, which means that the database is damaged too.
         """
         with explain_database_errors():
             source = cast("sqlite3.Connection", self._conn.connection.driver_connection)
@@ -132,7 +132,7 @@ def _file_blobs(conn: Connection) -> Iterator[FileBlob]:
             # Pages are in row order, so that each page continues after the last row of the previous one, even if blobs
             # have died meanwhile.
             page = conn.execute(files.where(b.seq > after).limit(_BLOBS_PER_PAGE)).all()
-        for after, name, size, condemned in page:  # noqa: B007 - the last one continues the walk
+        for after, name, size, condemned in page:  # noqa: B007 - the next page begins after the last `after`
             yield FileBlob(name, size, condemned)
         if len(page) < _BLOBS_PER_PAGE:
             return

@@ -1,8 +1,8 @@
 """The catalogue on SQLite: implements Catalog and Upkeep in one process, on one local file.
 
-One writer commits changes in groups. Reads run in a few threads, each with a read-only connection; a statement there
-sees one state of the data and never waits for the writer. The catalogue locks the data directory and refuses a network
-file system.
+One writer commits changes in groups. Reads run in a few threads, each with a read-only connection; a statement on such
+a connection sees one state of the data and never waits for the writer. The catalogue locks the data directory and
+refuses a network file system.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class ReaderPool:
         """Calls a function with a connection, in a thread."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, call)
-        # A pool that was shut down raises no error class of its own; only the message tells.
+        # A pool that was shut down raises no error class of its own. Only the message shows the cause.
         except RuntimeError as error:
             if "shutdown" in str(error):
                 raise closed_error() from error
@@ -130,10 +130,10 @@ class SqliteCatalog(SqlCatalog):
         Args:
             path: the file, on a local disk.
             threads: maximum concurrent reads.
-            number: returns the candidate numbers of an identity.
+            number: returns the number of an identity's n-th candidate ID.
             reserve: the disk reserve for deletions on a full disk; None: there is none.
-            damage: the damage that was found in the file. If it is damaged, it is only read, but the directory is
-                locked nevertheless.
+            damage: records damage, and says whether any was found in the file before. A damaged file is only read, but
+                the directory is locked nevertheless. None: no damage is known.
             alone: whether to lock out all other processes, even those that only read, which takes less disk space.
 
         Raises:
@@ -171,7 +171,9 @@ class SqliteCatalog(SqlCatalog):
 
     @classmethod
     def beside(cls, path: Path) -> Self:
-        """Opens a database to change a few rows, even while a service uses it: takes no lock and never checkpoints.
+        """Opens a database to change a few rows, even while a service uses it.
+
+        Does not lock the directory, and never checkpoints.
 
         Only change rows that the service reads again whenever it needs them. Blocks briefly; raises SQLite's errors.
         """
@@ -192,7 +194,7 @@ class SqliteCatalog(SqlCatalog):
 
     @override
     async def empty_log(self) -> bool:
-        """Truncates the write-ahead log."""
+        """Truncates the write-ahead log; returns whether the log is empty now."""
         return cast("bool", await self._writer.carry_out(EMPTY_LOG))
 
     @override

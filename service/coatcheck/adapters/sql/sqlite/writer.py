@@ -1,8 +1,8 @@
 """Group commit on SQLite: one thread, one connection, as many waiting changes as possible in one transaction.
 
 While one group is being synced to disk, the next group gathers. It waits up to 3 ms for changes that are known to be on
-their way; a single caller never waits. Changes gather on their event loop, and each group wakes the thread once: a
-wake-up takes the interpreter from the loop, and costs as much as a change.
+their way; a single caller never waits. Changes gather on their event loop, and each group wakes the thread only once,
+because a wake-up takes the interpreter from the loop, and costs as much as a change.
 
 A caller is answered after the commit of its change, and never fails through the fault of another change: if a group
 fails, its transaction is rolled back, and its changes are tried one by one, unless the database itself has failed. If
@@ -116,7 +116,7 @@ class GroupWriter(ChangeWriter):
                 self._hand_over()
 
     def close(self) -> None:
-        """Carries out the changes that wait, then stops. Blocks until then; a second call does nothing else."""
+        """Carries out the changes that wait, then stops. Blocks until the thread has ended, even at a second call."""
         with self._queue_lock:
             if not self._closed:
                 self._closed = True
