@@ -17,8 +17,8 @@ from msgspec import Struct
 
 PREFIX = "COATCHECK_"
 FILE = "_FILE"
-"""Suffix of a variable that names a file with the value of a text setting, which keeps secrets out of the environment:
-`COATCHECK_DATABASE_URL_FILE=/run/secrets/database-url`."""
+"""Suffix of a variable that names a file with the value of a text setting. Such a file keeps secrets out of the
+environment: `COATCHECK_DATABASE_URL_FILE=/run/secrets/database-url`."""
 SECRET = frozenset({"database_url", "key"})
 """Settings whose values are never shown."""
 _UNITS = {
@@ -37,7 +37,7 @@ _UNITS = {
 class Settings(Struct, frozen=True, kw_only=True):
     """All settings. A field `x_y` is read from `COATCHECK_X_Y`.
 
-    The annotation of a number contains its bounds, both inclusive; that of a word contains all allowed words.
+    The annotation of a number contains its bounds, both inclusive; the annotation of a word contains all allowed words.
     """
 
     host: str = "127.0.0.1"
@@ -46,7 +46,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     port: Annotated[int, (0, 65535)] = 8321
     """Port to listen on; 0 takes a free one and prints it."""
     data: str = "coatcheck-data"
-    """Directory of the embedded store: the SQLite catalogue and the blobs. When nothing is set and there is no
+    """Directory of the embedded store: the SQLite catalogue and the blobs. If this setting is not given and there is no
     `./coatcheck-data`, it is the user's folder for data of programs, such as `~/.local/share/coatcheck`."""
     database_url: str = ""
     """`postgresql://user:password@host/database`: the catalogue, shared by any number of replicas. Empty: the embedded
@@ -70,10 +70,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Payloads of at most this many tokens are returned unchanged instead of as a card; 0 makes a card of
     everything."""
     search_enabled: bool = True
-    """Whether responses of web searches are taken when no policy decides; otherwise the answer says that they are
-    off, and nothing is stored."""
+    """Whether responses of web searches are accepted when no policy decides. If not, the answer says that web searches
+    are off, and nothing is stored."""
     search_keep_summary: bool = True
-    """Whether sentences and sources of a web search stay for later turns when no policy decides, or only one line."""
+    """Whether later turns keep sentences and sources of a web search when no policy decides; otherwise they keep only
+    one line."""
     search_max_searches: Annotated[int, (0, 10_000)] = 0
     """Maximum searches with results in a session when no policy names a number; 0: no limit."""
     search_max_searches_per_turn: Annotated[int, (0, 10_000)] = 0
@@ -81,9 +82,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     search_max_results: Annotated[int, (1, 20)] = 3
     """Results of a web search whose text is shown when neither the caller nor a policy names a number; 1 to 20."""
     search_max_tokens_per_result: Annotated[int, (64, 8192)] = 2048
-    """Maximum tokens of one such result; 64 to 8192."""
+    """Maximum tokens of one result of a web search; 64 to 8192."""
     search_max_total_tokens: Annotated[int, (128, 32_768)] = 8192
-    """Maximum tokens of a web search's whole text; 128 to 32768."""
+    """Maximum tokens of the whole text of a web search; 128 to 32768."""
     ttl: Annotated[int, (1, 10**10)] = 30 * 86400
     """Seconds that an artifact is kept if the caller gives no `ttl`; a unit may follow: `30d`, `12h`."""
     tombstone_ttl: Annotated[int, (0, 10**10)] = 30 * 86400
@@ -110,8 +111,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Bytes of memory for compressed payloads while storage does not accept them; the oldest are dropped first. 0: no
     buffer."""
     reserve_bytes: Annotated[int, (0, 1024**3)] = 32 * 1024**2
-    """Bytes of the data directory's disk that a file of the embedded store keeps free for deletions on a full disk; no
-    payloads are stored while it cannot be made. 0: none, and a full disk needs an administrator."""
+    """Size in bytes of a file that reserves disk space in the data directory of the embedded store, so that deletions
+    work on a full disk. No payloads are stored while the file cannot be made. 0: no file, so that only an administrator
+    can free a full disk."""
     sweep_seconds: Annotated[int, (1, 86400)] = 10
     """Seconds between two runs of expiry, reaping and sweeping."""
     grace_seconds: Annotated[int, (0, 7 * 86400)] = 600
@@ -127,11 +129,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     readers: Annotated[int, (1, 256)] = 4
     """Threads in a separate pool for reads, so that reads never queue behind writes."""
     ingests: Annotated[int, (1, 10_000)] = 64
-    """Uploads received at the same time, at most half of them from one caller; each may use a few MiB of memory. As
-    many payloads that have arrived are processed beside them."""
+    """Uploads received at the same time, at most half of them from one caller; each may use a few MiB of memory.
+    Payloads that have arrived completely have as many slots of their own."""
     ingests_waiting: Annotated[int, (0, 100_000)] = 256
-    """Uploads that may wait for an ingest slot, and payloads that have arrived; any beyond that get a card at once, but
-    are not stored."""
+    """Uploads that may wait for an ingest slot, and as many payloads that have arrived completely. Any further payload
+    gets a card at once, but is not stored."""
     ingests_wait_seconds: Annotated[int, (1, 600)] = 5
     """Maximum seconds that a payload waits for an ingest slot before it gets a card without being stored; keep it below
     the clients' own timeouts."""
@@ -170,7 +172,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """URL of the service, for commands that call a running one (`put`, `read`, `mcp`, `hook`, `policy`, `retention` and
     the like) and for the Python client."""
     key: str = ""
-    """Key that these commands and the Python client use. Not needed on loopback as long as no key is required."""
+    """Key that the Python client uses, and commands that call a running service. Not needed on loopback as long as no
+    key is required."""
 
 
 def load(environment: Mapping[str, str] | None = None, **overrides: str | int | None) -> Settings:

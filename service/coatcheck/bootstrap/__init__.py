@@ -1,7 +1,8 @@
 """The composition root: chooses and opens the adapters, builds the use cases, closes in reverse order.
 
-`embedded` and `scale` open the two kinds of store, `stores` chooses between them. `service` builds what answers
-requests on top of `foundation`, and the keys for an administrator's commands; `upkeep` serves the others of these.
+`embedded` and `scale` open the two kinds of store; `stores` chooses between them. `foundation` builds the parts that
+all use cases share. On top of these parts, `service` builds the use cases that answer requests; it also opens the use
+cases for keys, which an administrator's commands need. `upkeep` carries out the administrator's other commands.
 """
 
 from coatcheck.bootstrap.embedded import DATABASE

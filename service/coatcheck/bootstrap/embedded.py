@@ -38,10 +38,10 @@ from coatcheck.usecases.operations.verify_store import Examination, RepairCatalo
 
 
 class Rows(Catalog, Upkeep, Retention, TextIndex, Keys, Accounts, SessionAccounts, Decisions, Overview, Protocol):
-    """All ports that one database implements: artifacts, maintenance, retention, full-text index, keys, accounts."""
+    """All ports that one database implements, from the artifacts to the administrator's overview."""
 
     def gather_commits(self, approaching: Callable[[], int]) -> None:
-        """Registers a callback that counts the changes on their way: a group of changes may wait briefly for them."""
+        """Registers a callback that counts the changes on their way; a commit may wait briefly to include them."""
         ...
 
     def watch_commits(self, watch: Callable[[int, float, float], None]) -> None:
@@ -67,7 +67,8 @@ class Engines:
     warnings: list[str] = field(default_factory=list[str])
     """Sentences for the person who starts the service, about facts that are not faults but worth knowing."""
     damage: Callable[[], str | None] = lambda: None
-    """Describes known damage, with which the catalogue can be read at best; returns None while no damage is known."""
+    """Describes known damage of the catalogue; returns None while no damage is known. A damaged catalogue can at best
+    be read, not written."""
 
 
 def belonging(rows: Rows, clock: Clock, *, looking: bool) -> StoreBinding:
@@ -133,9 +134,9 @@ def refuse_newer(revision: str | None) -> None:
 async def open_embedded(
     root: Path, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, *, beside: bool, reserve_bytes: int
 ) -> AsyncGenerator[Engines]:
-    """Opens a data directory and creates it if necessary.
+    """Opens a data directory, after creating it if necessary.
 
-    With `beside`, the directory is only read, because another process may serve it; see `open_store`.
+    With `beside`, nothing is created or written, because another process may serve the directory; see `open_store`.
     """
     if beside:
         catalog = SqliteCatalog.look(root / DATABASE)
@@ -178,7 +179,7 @@ def _open(root: Path, reserve: DiskReserve) -> SqliteCatalog:
             with explain_opening_errors(root):
                 return SqliteCatalog.open(path, reserve=reserve, damage=damage)
         except CoatcheckError as error:
-            # On a full disk, stored payloads can still be read through a connection that writes less.
+            # On a full disk, stored payloads can still be read if the catalogue is opened in the way that writes least.
             if error.code is not Code.STORAGE_FULL or not (path.exists() and path.stat().st_size):
                 raise
             reserve.note_full()
@@ -226,7 +227,10 @@ async def open_embedded_repair(
 
 @contextmanager
 def explain_opening_errors(root: Path) -> Generator[None]:
-    """Turns storage errors of opening a store into CoatcheckError, with advice for the person who starts it."""
+    """Turns storage errors that occur while a store is opened into CoatcheckError, with advice.
+
+    The advice is for the person who starts the service. Errors that are no faults of storage are raised as they are.
+    """
     try:
         yield
     except OSError as error:
@@ -237,8 +241,8 @@ def explain_opening_errors(root: Path) -> Generator[None]:
         raise _opening_fault(storage_error(error).code, root, error.strerror or str(error)) from error
     except Exception as error:
         fault = fault_of(error)
-        # The error of a damaged catalogue already explains it. An error that is no fault of storage is a bug, and must
-        # keep its traceback.
+        # The error of a damaged catalogue already explains the damage. An error that is no fault of storage is a bug,
+        # and must keep its traceback.
         if fault is None or fault.code is Code.INTEGRITY:
             raise fault or error from error
         raise _opening_fault(fault.code, root, fault.detail.partition(",")[0]) from error

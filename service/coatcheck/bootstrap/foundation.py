@@ -55,7 +55,7 @@ Also the seconds that a scrape waits for the check of readiness: a scraper usual
 
 
 class Telemetry:
-    """The meter and the tracer, with the limiters and breakers whose state the meter reports. `watching` creates it."""
+    """The meter and the tracer, with the limiters and breakers whose state the meter reports. Created by `watching`."""
 
     def __init__(self, settings: Settings, store: Store, tracer: Tracer, metrics: Path | None) -> None:
         self._readers = store.readers
@@ -113,7 +113,7 @@ class Telemetry:
             await asyncio.sleep(_METRICS_SECONDS)
 
     async def _check_readiness(self) -> None:
-        """Checks the readiness, and waits for it _METRICS_SECONDS at most; a later result is in the next scrape."""
+        """Checks the readiness, and waits at most _METRICS_SECONDS; a later result appears in the next scrape."""
         if self.observed is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.observed[0].readiness(), _METRICS_SECONDS)
@@ -129,7 +129,7 @@ class Telemetry:
         base, extract = self.observed
         readiness, backlog = base.readiness.known, self._backlog.last_backlog
         reasons = () if readiness is None else readiness.reasons
-        # A breaker notices only failures of calls. While nobody calls a store, the check of readiness finds out that
+        # A breaker notices only calls that fail. While nobody calls a store, only the check of readiness finds out that
         # the store is away.
         away = {reason.component for reason in reasons if reason.health == "away"}
         standing = Standing(
@@ -231,14 +231,15 @@ class Foundation:
     """Evicts the artifacts that were read longest ago, in namespaces whose policy says so."""
     job_schedule: JobSchedule
     deletions: ClockJumpGuard
-    """Decides whether artifacts may be deleted because their time is over: not while the clock may be wrong."""
+    """Decides whether expired artifacts may be deleted now: they may not while the clock is possibly wrong."""
     maintenance: Maintenance
     deps: IngestDeps
     """The dependencies of every ingest."""
     readiness: CheckReadiness
 
     tombstone_life: timedelta
-    """How long tombstones are kept where no policy says so. Meanwhile, routes answer that the artifact is gone."""
+    """How long tombstones are kept in namespaces whose policy does not say. While a tombstone is kept, routes answer
+    that the artifact is gone."""
 
 
 async def foundation(settings: Settings, store: Store, telemetry: Telemetry, *, is_private: bool = False) -> Foundation:
@@ -252,6 +253,7 @@ async def foundation(settings: Settings, store: Store, telemetry: Telemetry, *, 
 
     Raises:
         CoatcheckError: `storage_unavailable`.
+        ValueError: `settings.redaction_rules` has the name of an unknown rule.
     """
     catalog, clock, life = store.catalog, store.clock, timedelta(seconds=settings.tombstone_ttl)
     # Access: keys and policies are loaded before any request is served.
@@ -288,9 +290,9 @@ async def foundation(settings: Settings, store: Store, telemetry: Telemetry, *, 
         job_schedule=job_schedule,
         retention=catalog,
     )
-    # Ingest: the fallback buffer reads the payloads that an earlier process could not store.
-    # Their files lie in the data directory even if the catalogue is on PostgreSQL: a store that refuses payloads cannot
-    # keep them.
+    # Ingest: the fallback buffer reads the payloads that an earlier process could not store. The files of these
+    # payloads are in the data directory even if the catalogue is on PostgreSQL, because a store that refuses payloads
+    # cannot keep them.
     fallback = FallbackBuffer(settings.fallback_bytes, WaitingFileFolder(Path(settings.data)))
     fallback.restore()
     tokenizer = OnDemandTokenizer()
@@ -328,7 +330,7 @@ async def foundation(settings: Settings, store: Store, telemetry: Telemetry, *, 
         policies=policies,
         reads=reads,
         note=note,
-        # With the fallback buffer, so that a payload that waits for storage can already be read by its ID.
+        # `find` also searches the fallback buffer, so that a payload that waits for storage can be read by its ID.
         find=Find(catalog, clock, reads, fallback, policies.evicts, redacting),
         make_room=make_room,
         job_schedule=job_schedule,

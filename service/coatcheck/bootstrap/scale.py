@@ -27,8 +27,8 @@ async def open_bytes(
     After a switch from files to a bucket, files from before the switch can still be read through the store.
 
     Raises:
-        CoatcheckError: `invalid_request` for an invalid URL, and for a location that has another database's bytes;
-            `storage_unavailable`.
+        CoatcheckError: `invalid_request` for an invalid URL, for a location that has another database's bytes, and if
+            the settings name no bucket although the database keeps its bytes in one; `storage_unavailable`.
     """
     if not settings.blob_url:
         await _refuse_without_bucket(binding)
@@ -86,7 +86,7 @@ def migrate_scale(url: str) -> tuple[str | None, str]:
     Several processes may call this function at once.
 
     Raises:
-        CoatcheckError: `storage_unavailable`; `schema_outdated` if a newer release made it.
+        CoatcheckError: `storage_unavailable`; `schema_outdated` if a newer release made the schema.
     """
     before = schema.current_revision(url)
     refuse_newer(before)

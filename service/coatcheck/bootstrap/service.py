@@ -131,9 +131,9 @@ def reading_services(
 
 
 def _inspection(base: Foundation, keep_text: KeepText, card_text: CardText) -> Inspection:
-    """Returns the use cases with which the administrator's page reads: like those of callers, but leaving no trace."""
+    """Returns the use cases with which the administrator's page reads. Their reads are not recorded."""
     store, deps = base.store, base.deps
-    # Reads by an administrator are not noted: they must not keep artifacts from expiring or from being evicted.
+    # Reads by an administrator are not recorded: they must not keep artifacts from expiring or from being evicted.
     find = Find(
         store.catalog, store.clock, base.reads, deps.fallback, base.policies.evicts, deps.redacting, notes=False
     )
@@ -150,10 +150,10 @@ log = logging.getLogger(__name__)
 _INDEX_LEASE_SECONDS = 30.0
 """Duration of the lease with which one process indexes, in seconds: longer than any round that does not pause."""
 _NOTE_SECONDS = 1.0
-"""Seconds between two writes of reads and accounts: a crash loses at most those of this time."""
+"""Seconds between two writes of reads and accounts. A crash loses at most what was counted in one such interval."""
 _INDEX_REST = 15.0
-"""Pause after a round of indexing, as a multiple of its duration: queries index what they need themselves, and storing
-has priority."""
+"""Pause after a round of indexing, as a multiple of the round's duration. The pause is long because storing has
+priority, and because a query itself indexes the artifacts that it needs."""
 _RESUME_SECONDS = 5.0
 """Seconds between two checks for interrupted retention runs. Chosen, not measured: a run that another process left
 unfinished can be resumed only once the lease of that process has ended."""
@@ -251,9 +251,9 @@ def _jobs(base: Foundation, services: Services, index: Index, accounts: NoteAcco
 
 
 async def _close(base: Foundation, keep_text: KeepText) -> None:
-    """Waits a few seconds for work that answered requests have left in progress."""
+    """Waits a few seconds for work that is still in progress although its request was answered."""
     await base.authenticate.close()
-    if base.deps.afterwards:  # uploads that are not undone by then are left to the reaper
+    if base.deps.afterwards:  # the reaper removes uploads that are not undone by then
         await asyncio.wait(base.deps.afterwards, timeout=LAST_SECONDS)
     await keep_text.finish_views(LAST_SECONDS)
 
@@ -268,7 +268,7 @@ def _services(
     card_text = CardText(
         extractor, content, keep_text, tokenizer, deps.new_blob_id, inline_bytes=base.settings.inline_bytes
     )
-    # Models read through this one: secrets are masked according to policy.
+    # Models read through this `OpenView`, which masks secrets according to policy.
     open_view = OpenView(base.find, content, keep_text, deps.ledger, deps.redacting)
     reading = _reading_services(base, base.find, open_view, card_text)
     session_names = SessionNames(catalog, deps.redacting)
@@ -285,7 +285,8 @@ def _services(
         values=reading.read_json,
     )
     ingest = Ingest(deps, card_text)
-    # Without the fallback buffer: a history must not refer to a payload that may be lost with this process.
+    # This `Find` does not search the fallback buffer: a history must not refer to a payload that is lost if this
+    # process crashes.
     find_stored = Find(catalog, clock, base.reads)
     context, accounts = contexts(
         catalog, ingest, deps, card_text, find_stored, content, session_names, switches, search_limits
@@ -360,7 +361,7 @@ def _index(base: Foundation, keep_text: KeepText) -> Index:
         lease = LeaderLease(store.catalog, store.clock, "index", secrets.token_hex(8), _INDEX_LEASE_SECONDS)
 
     async def is_due() -> bool:
-        """Returns whether this process is to index now: the job is not paused, and no other process has the lease."""
+        """Returns whether this process should index now: the job is not paused, and no other process has the lease."""
         return await base.job_schedule.runs("index") and (lease is None or await lease.lead())
 
     return Index(store.catalog, store.open_content, store.pool, _random_number, is_due, keep_text, base.deps.redacting)
@@ -368,8 +369,8 @@ def _index(base: Foundation, keep_text: KeepText) -> Index:
 
 def _limits(settings: Settings) -> RequestLimits:
     extra = tuple(h.strip().lower() for h in settings.allowed_hosts.split(",") if h.strip())
-    # Host names need no check where keys are required: by this service, or, with `allow_unauthenticated`, by the
-    # administrator's proxy in front of it.
+    # Host names need no check where callers are authenticated: by this service, which requires keys on addresses other
+    # than loopback, or, with `allow_unauthenticated`, by the administrator's proxy in front of it.
     beyond = settings.allow_unauthenticated or not is_loopback(settings.host)
     hosts = None if beyond and not extra else (*LOOPBACK, *extra)
     return RequestLimits(
@@ -382,7 +383,7 @@ def _limits(settings: Settings) -> RequestLimits:
 
 @asynccontextmanager
 async def open_keys(settings: Settings) -> AsyncGenerator[AdministerKeys]:
-    """Opens the use cases of keys over the database in the settings. An embedded database is migrated first.
+    """Opens the use cases that administer keys in the database of the settings. An embedded database is migrated first.
 
     Raises:
         CoatcheckError: the store cannot be opened; `schema_outdated` if its schema is not that of this release.

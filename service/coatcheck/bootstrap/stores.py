@@ -18,7 +18,7 @@ from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.content import OpenContent
 
 _MAX_WAITING_READS: Final = 2048
-"""Maximum number of read tasks that wait for a thread: about as many as the threads can do in ten seconds."""
+"""Maximum number of read tasks that wait for a thread: about as many as the threads can finish in ten seconds."""
 
 
 _FILE_THREADS: Final = 8
@@ -79,7 +79,8 @@ async def open_store(settings: Settings, *, beside: bool = False, clock: Clock |
         clock: the authoritative time; None: the database's, or the machine's if the database has no clock.
 
     Raises:
-        CoatcheckError: as `migrate` does; `schema_outdated` if the store does not have this release's schema.
+        CoatcheckError: as `migrate` does; `schema_outdated` if the store does not have this release's schema;
+            `invalid_request` if the bytes at the configured place belong to another database.
     """
     with (
         ThreadPoolExecutor(settings.threads or _processors(), thread_name_prefix="work") as pool,

@@ -1,4 +1,4 @@
-"""Carries out an administrator's commands (check, back up, restore), and builds what administers retention."""
+"""Carries out an administrator's commands (check, back up, restore), and builds the use cases of retention."""
 
 import asyncio
 import secrets
@@ -48,8 +48,8 @@ def _audit_of(store: Store, repairs: RepairCatalog | None = None) -> VerifyStore
 async def open_audit(settings: Settings, *, repair: bool) -> AsyncGenerator[tuple[VerifyStore, str | None]]:
     """Opens the verification of a store that others may be serving, for the command line.
 
-    With `repair`, rows can be repaired too, for which an embedded store must not be in use by a service; if it is, the
-    second value says why nothing is repaired.
+    With `repair`, the verification can also repair rows. For repairs, no service may be using an embedded store. If one
+    is, the second value says why nothing can be repaired; otherwise the second value is None.
     """
     async with open_store(settings, beside=True) as store:
         if not repair:
@@ -72,7 +72,7 @@ class BackupResult(Struct, frozen=True, kw_only=True):
     linked: int
     """Number of files that are hard links to the store's own files instead of copies."""
     verified: bool
-    """Whether every blob in it was read and compared with its digest."""
+    """Whether every blob in the backup was read and compared with its digest."""
 
 
 def backup(
@@ -84,7 +84,8 @@ def backup(
         CoatcheckError: as `backup_to`, and `integrity` if digests were requested and something is damaged;
             `invalid_request` if the files belong to another database.
     """
-    # Before anything is copied: a backup of one database with the files of another could not be restored.
+    # This is checked before anything is copied: a backup of one database with the files of another could not be
+    # restored.
     asyncio.run(_refuse_foreign(settings))
     clock = SystemClock()
     with backup_to(
@@ -102,7 +103,8 @@ class RestoreResult(Struct, frozen=True, kw_only=True):
     manifest: Manifest
     verified: bool
     outdated: bool
-    """Whether the next start migrates its schema; only then can its digests be compared."""
+    """Whether the restored schema is older than this release's. The next start migrates it, and digests can be compared
+    only after that."""
 
 
 def restore(settings: Settings, source: Path, *, digests: bool, progress: Progress = untold) -> RestoreResult:
@@ -145,7 +147,7 @@ async def _verify(settings: Settings, data: Path, outcome: str, progress: Progre
 
 
 def administer_retention(base: Foundation) -> AdministerRetention:
-    """Returns everything that administers retention."""
+    """Returns the use case that administers retention, with all its parts."""
     settings, store, new_id = base.settings, base.store, base.deps.new_blob_id
     grace = timedelta(seconds=settings.grace_seconds)
     plan = PlanRetention(
@@ -154,7 +156,8 @@ def administer_retention(base: Foundation) -> AdministerRetention:
         new_id,
         grace=grace,
         audit_life=timedelta(seconds=settings.audit_ttl),
-        # A plan must not count what a read, not yet written, keeps alive: the reads are written first.
+        # Reads that are not written yet may keep artifacts alive. A plan must not count such artifacts, so the reads
+        # are written first.
         flush_reads=base.maintenance.flush_reads,
     )
     run = RunRetention(

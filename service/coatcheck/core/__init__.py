@@ -1,1 +1,1 @@
-"""Pure decisions: cut, count, recognise, render. No I/O, no clock, no randomness."""
+"""Pure functions that cut, count, recognise and render. They do no I/O, and use no clock and no randomness."""

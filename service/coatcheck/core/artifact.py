@@ -102,8 +102,8 @@ class PageFetch(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def with_requested_url(self, url: str | None) -> "PageFetch":
         """Returns the fetch of a page for which `url` is known to have been requested.
 
-        If this fetch names a different URL, that one is then the URL to which redirects led. If `url` is None, the
-        fetch only loses a `final_url` that equals its own URL.
+        First, a `final_url` that equals the fetch's own `url` is dropped. Then, if the fetch has a different `url` and
+        no `final_url`, its `url` becomes the `final_url`.
         """
         led_to = None if self.final_url == self.url else self.final_url  # equal to an earlier `url`: no redirect
         if url not in {None, self.url}:
@@ -130,7 +130,7 @@ class DeclaredMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     compared_to: str | None = None
     """ID of the earlier artifact to compare with; decided when the artifact is created."""
     status: int | None = None
-    """This field and the next three say how the page was fetched, as in PageFetch."""
+    """This field and the next three say how the page was fetched; see PageFetch."""
     final_url: str | None = None
     content_type: str | None = None
     fetched_at: datetime | None = None
@@ -139,7 +139,7 @@ class DeclaredMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Returns the declaration of an artifact that was stored with `earlier` and posted again with this one.
 
         The last declaration replaces the earlier one as a whole. A declaration that sets none of the fields DECLARED
-        changes nothing: then `earlier` itself is returned.
+        changes nothing: in that case, `earlier` itself is returned.
         """
         now = self.keeping_first_time_fields(earlier)
         silent = not any(getattr(self, name) for name in DECLARED)
@@ -249,7 +249,7 @@ class PayloadForm(Struct, frozen=True, omit_defaults=True):
     ends_with_cr: bool = False
     """Whether CR alone ends a line."""
     is_envelope: bool = False
-    """Whether the text is a member of a JSON object, which is the payload."""
+    """Whether the payload is an envelope, such as a JSON object, and the text is taken out of it."""
     nuls: Literal["", "dropped", "line ends"] = ""
     """What becomes of NUL characters in the text: they are dropped, or become line ends; empty: there are none."""
     url: str | None = None
@@ -273,15 +273,15 @@ class LineFields(Struct, frozen=True, omit_defaults=True):
     names: tuple[str, ...]
     """The fields in words. If there are no `columns`, these are the types of the columns in front of the message."""
     has_labels: bool = False
-    """Whether lines begin with a label in front of these fields, which rendering shows."""
+    """Whether lines begin with a label, in front of these fields. Rendering shows the label."""
     member: str = ""
-    """In JSON lines: the member that is the message; empty in other text."""
+    """In JSON lines and logfmt: the member that is the message; empty in other text."""
     columns: tuple[LineColumn, ...] = ()
-    """In JSON lines: the members beside the message. In a table: the columns before the message."""
+    """In JSON lines and logfmt: the members beside the message. In a table: the columns before the message."""
     inside: tuple[str, ...] = ()
-    """Types of the columns at the beginning of the message itself, in JSON lines and tables."""
+    """Types of the columns at the beginning of the message itself, in JSON lines, logfmt and tables."""
     delimiter: str = ""
-    """The character between the columns of a table; empty in other text."""
+    """The character between the columns of a table; `=` in logfmt; empty in other text."""
 
 
 class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -293,15 +293,15 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     fields: LineFields | None = None
     """The fields that rendering leaves out of each line; None: there are none."""
     json_at: tuple[int, int] | None = None
-    """Offsets at which the JSON document begins and ends in a text that also contains other things; None: it does
-    not."""
+    """Offsets at which a JSON document begins and ends in a text that also contains something else; None: the text is
+    no such mixture."""
     media_type: str | None = None
     title: str | None = None
     url: str | None = None
     """The page's URL as the payload states it, in the page or beside it; None if it states none, or if it states the
     declared URL."""
     fetch: PageFetch | None = None
-    """How the page was fetched, if the payload says it: in a fetcher's JSON, or in lines above the page."""
+    """How the page was fetched, if the payload says so: in a fetcher's JSON, or in lines above the page."""
     language: str | None = None
     markers: tuple[Marker, ...] = ()
     shape: tuple[str, ...] = ()
@@ -331,7 +331,7 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def keeping_first_time_fields(self, earlier: "DetectedMetadata") -> "DetectedMetadata":
         """Returns this metadata with the fields of `earlier` that were determined when the artifact was created.
 
-        A repeated request never changes those. The fetch of `earlier` is taken if this metadata has none.
+        A repeated request never changes these fields. If this metadata has no `fetch`, that of `earlier` is kept.
         """
         fixed_fields = {
             name: getattr(earlier, name) for name in ("redacted", "comparison", "novelty", "given", "repeats")
@@ -339,14 +339,15 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(self, fetch=self.fetch or earlier.fetch, **fixed_fields)
 
     def of_form(self, form: PayloadForm | None, declared: DeclaredMetadata) -> "DetectedMetadata":
-        """Returns this metadata for a text of that form, with the URL that the form gives beside the page."""
+        """Returns this metadata for a text with `form`, and with the URL that the form gives beside a page, if any."""
         url = form.url if form is not None and form.url and form.url != declared.url else self.url
         return msgspec.structs.replace(self, form=form, url=url).of_fetch(self.fetch, declared)
 
     def of_fetch(self, fetch: PageFetch | None, declared: DeclaredMetadata) -> "DetectedMetadata":
-        """Returns this metadata for a page that was fetched so. Without title and URL, it takes those of the fetch.
+        """Returns this metadata for a page that was fetched as `fetch` says.
 
-        If a URL was declared, it is the requested URL; a different URL of the fetch is then where redirects led.
+        If this metadata has no title, it gets that of the fetch. If it has no URL and none was declared, it gets the
+        URL of the fetch. A declared URL is the requested URL; see `PageFetch.with_requested_url`.
         """
         if fetch is None:
             return self
@@ -362,17 +363,17 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EarlierRun(Struct, frozen=True, kw_only=True):
-    """The artifact with which a new artifact is compared, in the state when the new artifact was created."""
+    """The artifact with which a new artifact is compared, as it was when the new artifact was created."""
 
     id: str
     sha256: bytes
-    """Digest of its payload."""
+    """Digest of the artifact's payload."""
     sample: "PayloadSample"
     lines: int
-    """Number of lines in its whole payload."""
+    """Number of lines in the artifact's whole payload."""
     survey: bytes | None
-    """The survey of its payload; None: the sample is the whole payload, or the release that stored it made no
-    surveys."""
+    """The survey of the artifact's payload; None: the sample is the whole payload, or the release that stored it made
+    no surveys."""
     shown: "PayloadSample | None" = None
     """The sample with its secrets masked; None: nothing is masked in it."""
 
@@ -406,7 +407,7 @@ class Artifact(Struct, frozen=True, kw_only=True, rename={"declared": "said"}):
     declared: DeclaredMetadata
     measure: Measure
     facts: DetectedMetadata
-    """The detected metadata, as `engine` recognised it."""
+    """The detected metadata, as the engine with the number `engine` detected it."""
     blob: Blob
     created_at: datetime
     expires_at: datetime | None
@@ -419,7 +420,7 @@ class Artifact(Struct, frozen=True, kw_only=True, rename={"declared": "said"}):
     pinned: bool = False
     """Whether expiry is suspended."""
     engine: int = ENGINE
-    """The engine that recognised `facts`. Facts of an older engine are recognised again."""
+    """The engine that detected `facts`. Facts of an older engine are detected again."""
 
     @property
     def lacks_form(self) -> bool:
@@ -472,8 +473,8 @@ class PayloadSample(Struct, frozen=True):
     tail: bytes
     size: int
     masked: tuple[str, ...] = ()
-    """Names of the rules by number. Fillers of these rules replace secrets in the sample; see core/redact. Empty:
-    nothing is masked."""
+    """Names of redaction rules. Fillers replace the secrets in the sample, and each filler has the index of its rule in
+    this tuple; see core/redact. Empty: nothing is masked."""
 
     @property
     def whole(self) -> bool:

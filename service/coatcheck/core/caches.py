@@ -1,4 +1,4 @@
-"""Caches that know their size: bounded, and counted for the metrics of the process.
+"""Caches that are bounded and know their size, which is counted for the metrics of the process.
 
 Every cache that grows with what callers send is one of these. No entry expires by time. `BoundedCache` measures each
 entry when it is added, by the sizes that Python reports for its objects. Where measuring would cost more than computing
@@ -162,7 +162,8 @@ class BoundedCache(Generic[K, V]):
 
     def _add(self, key: K, entry: _Entry) -> None:
         if self._young_bytes + entry.cost > self._half:
-            # Both halves are replaced before they are filled, so that entries that other threads add meanwhile count.
+            # Both halves are replaced before the new one is filled, so that entries which other threads add meanwhile
+            # are counted.
             self._old, self._young = self._young, {}
             self._old_bytes, self._young_bytes = self._young_bytes, 0
         self._young[key] = entry

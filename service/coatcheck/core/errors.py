@@ -1,4 +1,4 @@
-"""The only exception that callers see: it has a message, and a code that never changes.
+"""The only exception that callers see. It has a message, and a code that never changes.
 
 Any other exception is a bug: interfaces log it in full and answer with the code `internal`. Interfaces map codes to
 statuses.

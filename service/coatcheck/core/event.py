@@ -12,7 +12,7 @@ Action = Literal["read", "outline", "search", "passages", "json", "web_search", 
 """How an artifact was read, or which other operation was requested in a session."""
 
 DETAIL_CHARS: Final = 500
-"""Maximum characters of a string in an event's details; longer ones are cut, with `…`."""
+"""Maximum characters of a string in an event's details; longer strings are cut, and end with `…`."""
 CHANGES: Final = 50
 """Maximum changes of a compaction that are listed; further changes are only counted."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -95,7 +95,7 @@ class UsageDelta(Struct, kw_only=True):
     unsent_tokens: int = 0
     """Tokens by which compacted requests were smaller, summed over all requests."""
     persisted_tokens: int | None = None
-    """Baseline and persisted tokens of the context that was last compacted or measured; None: there was none."""
+    """Baseline and persisted tokens of the context that was last compacted or measured; None: no context was."""
     transient_tokens: int | None = None
     """Tokens of tool payloads in the measured context that later requests will not contain; None: no measurement."""
     window_tokens: int | None = None

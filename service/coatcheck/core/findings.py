@@ -24,6 +24,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     - `database`: the database itself is damaged.
     - `exposed`: files that others on the machine can read.
     - `unlisted`: artifacts that the full-text index lacks, or a damaged part of that index.
+    - `usage`: counts of a namespace's artifacts or bytes that differ from its rows.
     """
     namespace: str
     blob_id: str
@@ -38,4 +39,4 @@ class EngineReport(Struct, frozen=True, kw_only=True):
 
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
-    """Sentences for the operator, which are no faults: versions, and what they mean."""
+    """Sentences for the operator about facts that are no faults, such as versions and what they mean."""

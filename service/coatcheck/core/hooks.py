@@ -112,7 +112,7 @@ def find_texts(event: HookEvent) -> list[Slot]:
 def insert_cards(response: Value, cards: list[tuple[Slot, str]]) -> Value:
     """Returns the response with cards in their slots; the same object if there are no cards.
 
-    In `cards`, the cards of resources come before the card of the texts, which leaves them in place.
+    In `cards`, the cards of resources come before the card of the texts, which does not replace them.
     """
     others = {slot.at for slot, _ in cards if slot.at is not None}
     for slot, card in cards:

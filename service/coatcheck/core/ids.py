@@ -24,10 +24,10 @@ SECTION_LENGTH = 200
 
 
 def identity(namespace: str, session: str | None, tool_call_id: str | None, sha256: bytes) -> bytes:
-    """Returns the identity of an artifact: a hash of 32 bytes of namespace, session, tool call ID and payload digest.
+    """Returns the identity of an artifact: a 32-byte hash of its namespace, session, tool call ID and payload digest.
 
-    The length of each part is hashed as well, so that two different calls never give the same input. An absent part
-    differs from an empty one.
+    The length of each part is hashed as well, so that different parts never give the same input of the hash. An absent
+    part differs from an empty one.
     """
     h = hashlib.sha256()
     for part in (namespace.encode(), _optional(session), _optional(tool_call_id), sha256):
@@ -41,7 +41,7 @@ def _optional(value: str | None) -> bytes:
 
 
 def number(identity: bytes, probe: int = 0) -> int:
-    """Returns the number of candidate `probe` for an identity's ID: 16 digits and 2 check digits.
+    """Returns the candidate `probe`, from 0, for the number in an identity's ID: 16 digits and 2 check digits.
 
     Two identities may have the same number. So the store keeps the identity beside the number, and takes the next
     candidate if another identity has the number already. With 16 digits, a first collision becomes likely at about 10^8

@@ -215,7 +215,7 @@ def require_everywhere(caller: Caller) -> None:
 
 
 def resolve_administered(caller: Caller, namespace: str | None) -> str:
-    """Returns the namespace to which an administrator's request applies; `namespace` is the one that it names, if any.
+    """Returns the namespace to which an administrator's request applies. `namespace` is the one named there, or None.
 
     A key administers its own namespace, which a request need not name. A request with a key of `*` must name a
     namespace. A request without a key may name any namespace, and otherwise applies to `default`.
@@ -234,7 +234,7 @@ def resolve_administered(caller: Caller, namespace: str | None) -> str:
 
 
 def resolve_listed(caller: Caller, namespace: str | None) -> str | None:
-    """Returns the namespace that an administrator lists; None if they administer all namespaces, and name none.
+    """Returns the namespace to list; None: all namespaces, because the administrator has all and names none.
 
     Raises:
         CoatcheckError: see `resolve_administered`.
@@ -407,6 +407,6 @@ def open_session(secret: bytes, word: str, now: int) -> KeySession:
 
 
 def form_token(secret: bytes, session: str | None) -> str:
-    """Returns the token that forms of a session contain, and that other sites cannot know. None: nobody signed in."""
+    """Returns the token of a session's forms, which other sites cannot know. `session` is None if nobody signed in."""
     data = b"" if session is None else session.encode()
     return hashlib.blake2b(data, digest_size=24, key=secret, person=b"page form").hexdigest()

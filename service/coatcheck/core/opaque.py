@@ -19,7 +19,7 @@ from msgspec import Struct
 T = TypeVar("T", bound=Struct)
 
 MAX_WORD_CHARS: Final = 512
-"""Maximum characters of a word. The key in a session has a tenth of that."""
+"""Maximum characters of a word. A sealed session has about a quarter of that."""
 _CHECK_BYTES: Final = 5
 """Bytes of a cursor's hash. One in 10^12 mistyped cursors passes it; the numbers in a cursor are checked, too."""
 _TAG_BYTES: Final = 16

@@ -22,7 +22,7 @@ format is rare."""
 _KINDS: Final = frozenset({"image", "image_url", "input_image"})
 _MIMES: Final = ("media_type", "mimeType", "mime_type")
 _HEADER: Final = 256 * 1024
-"""Characters of base64 in which an image states its size. Previews and colour profiles may come first."""
+"""Characters of base64 in which an image must state its size. Previews and colour profiles may come before it."""
 _LINKS: Final = ("fileData", "file_data")
 
 
@@ -42,8 +42,8 @@ class Pictures(Struct, frozen=True, kw_only=True):
     def beside(self, text: str, *, inline: bool = False) -> list[Value]:
         """Returns the parts of a tool result with `text` and the images.
 
-        `inline` says that the text is the payload itself. Of several parts, it is then the JSON of all parts, and those
-        are returned.
+        `inline` says that the text is the payload itself. If the tool result has several parts, that payload is the
+        JSON of all parts, and these parts are returned.
         """
         if inline and self.has_others:
             whole: Value = json.decode(text)

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 Progress = Callable[[int, int], None]
-"""Is called with the number of further items that are done, and their bytes; from one thread at a time."""
+"""A function that is called with the number of items finished since its last call, and with their bytes. It is called
+from one thread at a time."""
 
 
 def untold(items: int, size: int) -> None:

@@ -110,7 +110,7 @@ def text_budget(least: int) -> Meta:
 
 
 class SearchedBytes(Struct, frozen=True):
-    """How much of the view or section was looked at, from its beginning on."""
+    """How much of the view or section was searched, from its beginning on."""
 
     bytes: int
     total: int

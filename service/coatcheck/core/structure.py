@@ -62,9 +62,10 @@ class JsonReading(Struct, frozen=True):
 
 
 def read_json(data: bytes, *, whole: bool) -> JsonReading | None:
-    """Returns the content of a document; None if it does not begin like JSON, or none of it can be read.
+    """Returns the content of a JSON text; None if it does not begin like JSON, or none of it can be read.
 
-    `whole`: `data` is the entire document, not only its beginning.
+    Returns None also if the text mixes JSON documents with other lines, as a log may do. `whole`: `data` is the entire
+    document, not only its beginning.
     """
     text = data.removeprefix(_BOM).lstrip(b" \t\r\n")
     if text[:1] not in {b"{", b"["}:

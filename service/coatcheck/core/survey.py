@@ -41,7 +41,8 @@ _LAST_REGIONS: Final = 24
 _RARE: Final = 32
 """Maximum lines that are kept because no other line resembles them."""
 _ODD: Final = 256
-"""Maximum such lines that are remembered on the way. If a block has more of them, none of its lines is remembered."""
+"""Maximum lines that are remembered because no line before resembles them. If a block has more, none of them is
+remembered."""
 _WRONG: Final = 2
 """The level of a possible failure. Within one line, certain failures (level 1) rank no higher: the first failure of a
 line tells most."""
@@ -126,7 +127,8 @@ class Surveyor:
         self._odd: list[tuple[bytes, Region]] = []
         """Lines that no other line has resembled so far: the shape of each, and the region around it."""
         self._starts: list[int] = []
-        """Offsets in the block at which its lines begin, and at which a further line would; computed on demand."""
+        """Offsets in the block at which its lines begin, and at which a further line would begin; computed on
+        demand."""
 
     def feed(self, data: bytes) -> None:
         """Processes the next bytes of the payload. How the bytes are split between calls makes no difference."""
@@ -250,7 +252,7 @@ class Surveyor:
 
 
 def _short(shape: bytes) -> bytes:
-    """Returns a shape of bounded length. A longer one becomes its ends and a hash behind an LF, which no line has."""
+    """Returns a shape of bounded length: a longer shape becomes its ends and a hash behind an LF, which no line has."""
     if len(shape) <= _LINE_BYTES:
         return shape
     return shape[: _LINE_BYTES // 2] + b"\n" + hash(shape).to_bytes(8, signed=True) + shape[-_LINE_BYTES // 2 - 1 :]

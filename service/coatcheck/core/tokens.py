@@ -1,4 +1,4 @@
-"""The interface of tokenizers, which count tokens and cut texts between them."""
+"""The interface of tokenizers, which count the tokens of a text and find where each token ends."""
 
 from typing import Protocol
 

@@ -1,8 +1,8 @@
 """The schedule: repeats the jobs of a running service, each at its own pace, and measures event-loop lag.
 
-No job waits for another. If a round fails, the error is logged, and the next round starts as usual. A stop lets rounds
-in progress finish, so it waits for at most one batch of each job. Every step of a job is harmless if two processes do
-it.
+No job waits for another. If a round fails, the error is logged, and the next round starts as usual. A stop lets the
+rounds in progress finish, except those of jobs with `is_cancelled_at_stop`. So it waits for at most one round of each
+job. It does no harm if two processes do the same step of a job.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from coatcheck.usecases.tenants.show_usage import EmptyNamespace, EmptyRound
 log = logging.getLogger(__name__)
 
 _MAX_REST_SECONDS = 20.0
-"""Maximum seconds of the pause that `rest` adds after a long round. Chosen, not measured: without a maximum, a round
-that took minutes would keep new artifacts out of the index for an hour."""
+"""Maximum seconds for which `rest` delays the next round. Chosen, not measured: without a maximum, a round that took
+minutes would keep new artifacts out of the index for an hour."""
 
 
 class PeriodicJob(Struct, frozen=True, kw_only=True):
@@ -36,7 +36,8 @@ class PeriodicJob(Struct, frozen=True, kw_only=True):
     pause: float | Callable[[], float]
     """Seconds between two rounds, or a function that returns them."""
     rest: float = 0.0
-    """Minimum pause as a multiple of the last round's duration, for work that must leave most of the time to others."""
+    """Minimum pause as a multiple of the last round's duration, but at most _MAX_REST_SECONDS. It is for work that must
+    leave most of the time to others."""
     ready: Callable[[], Awaitable[None]] | None = None
     """A function that is awaited before each round, to delay the round; None: rounds are not delayed."""
     is_cancelled_at_stop: bool = False
@@ -115,7 +116,7 @@ negligible cost."""
 
 @asynccontextmanager
 async def lagging(meter: Meter) -> AsyncGenerator[None]:
-    """Measures event-loop lag until exit. Lag delays every request, whatever its cause."""
+    """Measures event-loop lag until exit. Whatever causes the lag, it delays every request."""
     loop = asyncio.get_running_loop()
     ended = False
     handle: asyncio.TimerHandle | None = None

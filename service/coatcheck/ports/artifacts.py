@@ -49,15 +49,16 @@ class StoreArtifact(
     kw_only=True,
     rename={"declared": "said"},
 ):
-    """The one transaction of an ingest.
+    """Stores the artifact of an ingest, in one transaction. "Our" intent and blob are those of this change.
 
     The steps, in order:
 
     1. Delete our own upload intent, or return `UploadFenced` if it is gone. An inline blob has no intent.
     2. Resolve the idempotency key.
     3. If a live artifact of this identity exists, return it.
-    4. Otherwise find a free number for the identity. Point at a live blob of this namespace with the same digest and
-       size, or insert our blob. Insert the artifact, and remove a tombstone of this identity.
+    4. Otherwise find a free number for the identity. Point the artifact at a live blob of this namespace with the same
+       digest and size, or at our blob, which is then inserted. Insert the artifact, and remove a tombstone of this
+       identity.
 
     If the artifact exists, its declaration becomes what `declared.merged_over` returns for the stored declaration. If
     the two differ, the artifact's `facts` (except `redacted` and `comparison`), `engine` and `survey` become those of
@@ -140,7 +141,7 @@ class IngestResult(Struct, frozen=True):
     replayed: bool = False
     """Whether this is the repeated answer to a request with the same idempotency key."""
     redeclared: bool = False
-    """Whether the artifact existed, and this ingest changed its declaration."""
+    """Whether the artifact existed already, and this ingest changed its declaration."""
 
 
 class UploadFenced(Struct, frozen=True):
@@ -151,7 +152,7 @@ class UploadFenced(Struct, frozen=True):
 
 
 class KeyConflict(Struct, frozen=True):
-    """Says that the idempotency key belongs to another request. Nothing was changed except the upload's intent."""
+    """Says that the idempotency key belongs to another request. Only the upload's intent was deleted."""
 
 
 StoreAnswer: TypeAlias = IngestResult | Gone | UploadFenced | KeyConflict | QuotaExceeded | None
@@ -165,8 +166,9 @@ class StoreView(ArtifactChange["StoredView | UploadFenced | None"], frozen=True,
     once, the first one committed is kept permanently: a later change returns that view, and drops its own like a
     deduplicated blob. A view of an earlier version is replaced. Returns None if the artifact is not live.
 
-    Because the ranges of a view are citations, only the same bytes may replace those of a corrupt blob. If our bytes
-    are the same, they replace the lost ones, and `blob_used` is true; otherwise the view is returned as it is.
+    Citations refer to ranges of a view, so the bytes of a corrupt blob may only be replaced by the same bytes. If our
+    bytes are the same, they replace the lost ones, and `blob_used` is true; otherwise the kept view is returned as it
+    is.
     """
 
     takes_room: ClassVar[bool] = True
@@ -175,9 +177,10 @@ class StoreView(ArtifactChange["StoredView | UploadFenced | None"], frozen=True,
     new: NewView
     inputs: ViewInputs | None = None
     """The extractor's inputs when the view was made. If the artifact's declaration now yields other inputs, nothing is
-    changed and `UploadFenced` is returned. None: the view is kept whatever the declaration."""
+    changed and `UploadFenced` is returned. None: the view is kept, whatever the declaration is."""
     facts: DetectedMetadata | None = None
-    """New detected metadata for an artifact that was stored without the form of its text; None: no change."""
+    """New detected metadata, for an artifact that was stored before the form of its text was determined; None: no
+    change."""
 
     @property
     @override
@@ -213,7 +216,7 @@ class PatchArtifact(ArtifactChange[Artifact | Gone | None], frozen=True, kw_only
 
 
 class DeleteArtifact(ArtifactChange[bool | Gone | HoldConflict | None], frozen=True, kw_only=True):
-    """Replaces an artifact by its tombstone, drops its views, and marks blobs dead that nothing else points at.
+    """Replaces an artifact by its tombstone, drops its views, and marks blobs dead if nothing else points at them.
 
     Returns true if the artifact was live, its tombstone if it was gone already, None if it is unknown, and
     `HoldConflict` if a hold forbids the deletion.

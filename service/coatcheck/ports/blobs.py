@@ -1,6 +1,6 @@
 """The ports for stored bytes: blob stores and their locations, uploads in progress, and files of waiting payloads.
 
-A file of waiting payloads takes the payloads that storage refused from one process to the next.
+A file of waiting payloads passes the payloads that storage refused on to the next process.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -22,7 +22,7 @@ class StoredName(Struct, frozen=True):
     id: str
     size: int
     modified_at: datetime
-    """Time of the last write. A blob without a row stays for a while, because its row may not be committed yet."""
+    """Time of the last write. A blob without a row is not removed at once, because its row may not be committed yet."""
 
 
 class BlobWriter(Protocol):
@@ -51,7 +51,7 @@ class BlobStore(CheckedStore, Protocol):
 
     @property
     def others(self) -> "tuple[BlobStore, ...]":
-        """The stores of earlier placements, one for each: blobs in them are read and removed, never written."""
+        """The stores of earlier placements, one for each. Their blobs are read and removed, but none is written."""
         ...
 
     async def create(self, namespace: str, blob_id: str) -> BlobWriter:
@@ -62,7 +62,7 @@ class BlobStore(CheckedStore, Protocol):
         ...
 
     async def read(self, namespace: str, blob_id: str, start: int, length: int, *, fresh: bool = False) -> bytes:
-        """Returns exactly `length` stored bytes from `start`; with `fresh`, it bypasses caches where possible.
+        """Returns exactly `length` stored bytes from `start` on; with `fresh`, bypasses caches where possible.
 
         Raises CoatcheckError `integrity` if the blob is missing or too short.
         """
@@ -116,7 +116,7 @@ class BlobLocation(Protocol):
 class BeginUpload(NamespaceChange[QuotaExceeded | None], frozen=True, kw_only=True):
     """Records the intent to write a blob, before its first byte is written.
 
-    If the reservation exceeds `room`, nothing is recorded and `QuotaExceeded` is returned; otherwise returns None.
+    Returns None; or `QuotaExceeded`, with nothing recorded, if the reservation exceeds the limits in `room`.
     """
 
     takes_room: ClassVar[bool] = True
@@ -160,7 +160,7 @@ class AbandonUpload(NamespaceChange[None], frozen=True, kw_only=True):
 
 
 class WaitingFiles(Protocol):
-    """Files of records. A process writes a file at its end, and a later process reads it. All methods block."""
+    """Files of records. Before a process ends, it writes a file, which a later process reads. All methods block."""
 
     def save(self, records: Sequence[bytes], limit: int) -> int:
         """Writes records durably to a new file, and returns their number.

@@ -74,7 +74,9 @@ class FoundArtifact(Struct, frozen=True):
 
 
 class RunKey(Struct, frozen=True, kw_only=True):
-    """Identifies the runs of one command in a session, by session, tool and command. None matches only None.
+    """Identifies the runs of one command in a session, by session, tool and command.
+
+    A tool or command of None matches only artifacts that declare none.
 
     Only the 1,000 artifacts that were stored last in the session are examined.
     """
@@ -85,7 +87,7 @@ class RunKey(Struct, frozen=True, kw_only=True):
     command: str | None
     """The declared command; None: the tool declares none."""
     but: bytes
-    """The identity of the artifact to skip: the run that is to be compared with an earlier one."""
+    """The identity of the artifact to skip, because that is the run to compare with an earlier one."""
 
 
 class PayloadKey(Struct, frozen=True, kw_only=True):
@@ -97,7 +99,7 @@ class PayloadKey(Struct, frozen=True, kw_only=True):
     namespace: str
     session: str
     sha256: bytes
-    """Digest of the bytes. Digest and `size` together identify them."""
+    """Digest of the bytes. Digest and `size` together identify the bytes."""
     size: int
 
 
@@ -116,9 +118,9 @@ class ArtifactFilter(Struct, frozen=True, kw_only=True):
     label: str | None = None
     """A label that the artifact must have, beside any others."""
     created_after: datetime | None = None
-    """The earliest moment of creation, inclusive."""
+    """The moment from which on the artifact must have been created, inclusive."""
     created_before: datetime | None = None
-    """The end of the moments of creation, exclusive."""
+    """The moment before which the artifact must have been created, exclusive."""
     session_prefix: str | None = None
     """Prefix of the session's name; artifacts without a session do not match."""
     terms: tuple[tuple[int, ...], ...] | None = None
@@ -187,7 +189,7 @@ class Catalog(Commits, InlineBytes, CheckedStore, Protocol):
         with_survey: bool = False,
         with_receipt: bool = False,
     ) -> FoundArtifact | Gone | None:
-        """Returns the artifact if it is live at `now`, otherwise its tombstone; a single statement decides.
+        """Returns the artifact if it is live at `now`, otherwise its tombstone. A single statement reads both.
 
         Returns None if this namespace never had the artifact, or no longer has its tombstone. For an artifact that has
         expired but is not swept yet, it returns a tombstone, too. `with_bytes` adds the artifact's inline bytes,
@@ -215,9 +217,9 @@ class Catalog(Commits, InlineBytes, CheckedStore, Protocol):
     async def list_artifacts(
         self, namespace: str, where: ArtifactFilter, now: datetime, *, before: int | None, limit: int
     ) -> ArtifactPage:
-        """Returns a page of the live artifacts that match, newest first; `limit` is 1 to 200.
+        """Returns a page of the live artifacts that `where` selects, newest first; `limit` is 1 to 200.
 
-        `before` is that of the previous page; None: the first page.
+        `before` is the `ArtifactPage.before` of the previous page; None: the first page.
         """
         ...
 

@@ -38,7 +38,7 @@ class CatalogChange(Struct, Generic[Answer], frozen=True, kw_only=True):
 
     @property
     def only_namespace(self) -> str | None:
-        """The only namespace whose rows the change touches; None: it may touch those of any namespace."""
+        """The only namespace whose rows the change touches; None: the change may touch rows of any namespace."""
         return None
 
     @property
@@ -146,9 +146,9 @@ class SetPolicy(CatalogChange[int | None], frozen=True, kw_only=True):
 class PlaceHold(CatalogChange[bool | Gone | None], frozen=True, kw_only=True):
     """Places a hold, and returns True. After this answer, no deletion removes artifacts that the hold covers.
 
-    Such artifacts may be gone only because of deletions that were answered before the hold. If the hold is for an
-    artifact that does not exist, no hold is placed: the change returns the artifact's tombstone, or None if the
-    artifact is unknown. An artifact that has expired but has no tombstone yet can be held.
+    A covered artifact can be gone only if its deletion was answered before the hold. If the hold is for an artifact
+    that does not exist, no hold is placed: the change returns the artifact's tombstone, or None if the artifact is
+    unknown. An artifact that has expired but has no tombstone yet can be held.
     """
 
     hold: Hold
@@ -180,13 +180,13 @@ class Decisions(Commits, Protocol):
         ...
 
     async def policy_history(self, scope: PolicyScope, limit: int) -> list["PolicyVersion"]:
-        """Returns the versions of a scope's policy, newest first."""
+        """Returns up to `limit` versions of a scope's policy, newest first."""
         ...
 
     async def holds(
         self, namespace: str | None, /, *, after: str = "", limit: int = 200, only: str | None = None
     ) -> list[Hold]:
-        """Returns holds by ID, starting after the ID `after`, including holds that have ended.
+        """Returns holds in order of ID, starting after the ID `after`, including holds that have ended.
 
         A `namespace` of None means the holds of all namespaces. `only` restricts the answer to the hold with this ID.
         """
@@ -195,7 +195,7 @@ class Decisions(Commits, Protocol):
     async def covering_holds(
         self, namespace: str, numbers: Collection[int], sessions: Collection[str], now: datetime, /
     ) -> list[Hold]:
-        """Returns the holds in force at `now` that cover these artifacts, these sessions or the namespace, by ID.
+        """Returns the holds in force at `now` on these artifacts, these sessions or the namespace, in order of ID.
 
         It returns at most MAX_NAMED_HOLDS for each artifact, each session and the namespace. It makes one query,
         however many artifacts there are.
@@ -203,7 +203,7 @@ class Decisions(Commits, Protocol):
         ...
 
     async def usages(self, namespace: str | None, /, *, after: str = "", limit: int = 200) -> list[Usage]:
-        """Returns how many artifacts and bytes namespaces hold, by name, starting after the name `after`.
+        """Returns how many artifacts and bytes namespaces hold, in order of name, starting after the name `after`.
 
         A `namespace` of None means all namespaces.
         """

@@ -26,7 +26,7 @@ class MakeKey(CatalogChange[None], frozen=True, kw_only=True):
 
 
 class RevokeKey(CatalogChange[KeyInfo | None], frozen=True, kw_only=True):
-    """Revokes a key, and returns the key as it is afterwards. A second revocation changes nothing.
+    """Revokes a key, and returns the key as it is afterwards. Revoking a revoked key changes nothing.
 
     Returns None if the namespace has no key with this ID.
     """
@@ -94,9 +94,9 @@ share a transaction."""
 class AddSessionUsage(CatalogChange[None], frozen=True, kw_only=True):
     """Adds counts to the accounts of sessions, and creates accounts that do not exist.
 
-    A repetition of this change counts nothing again, unless another process has added to the same session in between.
-    In that case, a change whose answer was lost counts twice. This is acceptable because accounts only inform people,
-    and no decision depends on them.
+    If this change is repeated, it counts nothing again, unless another process has added to the same session in
+    between. In that case, a change that is repeated because its answer was lost counts twice. This is acceptable
+    because accounts only inform people, and no decision depends on them.
     """
 
     takes_room: ClassVar[bool] = True

@@ -107,7 +107,7 @@ MAX_EVENTS: Final = 100_000
 class PurgeRecords(BatchChange[int], frozen=True, kw_only=True):
     """Deletes tombstones, idempotency keys, accounts, events and audit lines whose time is over.
 
-    Deletes up to `limit` rows of each of these sorts, and returns the total number.
+    Deletes up to `limit` rows of each of these sorts, and returns the total number of deleted rows.
     """
 
     now: datetime
@@ -120,14 +120,15 @@ class PurgeRecords(BatchChange[int], frozen=True, kw_only=True):
 class TakeLease(CatalogChange[bool], frozen=True, kw_only=True):
     """Takes or renews a lease, usually on a piece of maintenance. Returns whether the holder has the lease now.
 
-    The lease is granted if it is free, has ended, or is the holder's already. It only saves work, and is no lock: the
-    work that it guards must be harmless if two processes do it at once.
+    The lease is granted if it is free, has ended, or is the holder's already. A lease only saves work, and is no lock:
+    it must do no harm if two processes do the same work at once.
     """
 
     name: str
-    """Name of the lease: the piece of maintenance, or the name under which `write_once` keeps a word."""
+    """Name of the lease: the piece of maintenance. `write_once` uses a lease that never ends to keep a value: the name
+    of the value is then the name of the lease."""
     holder: str
-    """Who takes the lease; only the holder can renew or release it before it ends. For `write_once`, the word."""
+    """Who takes the lease; only the holder can renew or release it before it ends. For `write_once`, the value."""
     seconds: float
     """Duration of the lease from `now`; 0 releases it."""
     now: datetime
@@ -140,7 +141,7 @@ class DeadBlob(Struct, frozen=True):
     namespace: str
     id: str
     placement: Placement
-    """The kind of store that has the bytes. After a switch to another store, it may not be the present one."""
+    """The kind of store that has the bytes. After a switch to another store, this may differ from the present one."""
     dead_at: datetime
     """When the blob died. The grace period for readers begins at this moment."""
     stored_size: int = 0
@@ -151,9 +152,10 @@ class Upkeep(Commits, Protocol):
     """The catalogue for maintenance, which works across namespaces in small batches, each in its own transaction."""
 
     async def empty_log(self) -> bool:
-        """Empties the database's log of changes, if this service keeps it, so that no deleted bytes remain in its file.
+        """Empties the database's log of changes, so that no deleted bytes remain in the log's file.
 
-        Returns False if a reader still needs the log; then try again later.
+        Returns False if a reader still needs the log; then try again later. If the database manages its log itself,
+        does nothing and returns True.
         """
         ...
 
@@ -162,11 +164,11 @@ class Upkeep(Commits, Protocol):
         ...
 
     async def dead_blobs(self, before: datetime, limit: int, after: DeadBlob | None = None) -> list[DeadBlob]:
-        """Returns up to `limit` blobs that died before `before`, by moment of death and ID, starting after `after`."""
+        """Returns up to `limit` blobs that died before `before`, in order of death and ID, starting after `after`."""
         ...
 
     async def find_known_blobs(self, names: list[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Returns those of the given names, each a namespace and a blob ID, that have a row.
+        """Returns which of the given names, each a namespace and a blob ID, have a row.
 
         The row may be that of a live blob, of a dead blob or of an open upload. An empty namespace matches any
         namespace, because the names in a store need not include it.

@@ -117,7 +117,7 @@ class EndRun(CatalogChange[None], frozen=True, kw_only=True):
 
 
 class NoteRound(CatalogChange[None], frozen=True, kw_only=True):
-    """Adds the result of a scheduled round to the run of its job and hour. `make_scheduled_round` makes that run."""
+    """Adds the result of a scheduled round to the run of its job and hour, which `make_scheduled_round` made."""
 
     run: RetentionRun
 
@@ -149,7 +149,8 @@ class RemovedArtifact(Struct, frozen=True, kw_only=True):
     """The removal of an artifact, which can be restored while its bytes exist."""
 
     seq: int
-    """The row of this removal. An artifact can have several: it may be removed, posted again and removed again."""
+    """Number of this removal's row. An artifact can have several removals: it may be removed, posted again and removed
+    again."""
     removed_at: datetime
     reason: str
     """The reason of the removal, as in the artifact's tombstone."""
@@ -185,13 +186,13 @@ class RestoreArtifact(NamespaceChange[IngestResult | UploadFenced | None], froze
 
     number: int
     seq: int
-    """The row of the removal to undo."""
+    """Number of the row of the removal to undo, as in RemovedArtifact."""
     now: datetime
     ttl: int | None
     """Seconds from now that the artifact is kept; None: its former expiry applies, which must be in the future."""
     blob: Blob
-    """A copy of the former blob, because the sweep may remove that one at any moment. A copy that is not inline has an
-    upload intent."""
+    """A copy of the former blob, because the sweep may remove the former blob at any moment. A copy that is not inline
+    has an upload intent."""
     inline: bytes | None
     """The stored bytes of the copy, if its placement is `inline`; otherwise None."""
     views: tuple[RestoredView, ...]
@@ -237,7 +238,7 @@ class Retention(Commits, Protocol):
     ) -> list[RetentionCandidate]:
         """Returns up to `limit` artifacts that meet a job's criteria now and are not held, in row order.
 
-        It starts after row `after`.
+        The list starts after row `after`.
         """
         ...
 
@@ -258,7 +259,7 @@ class Retention(Commits, Protocol):
     ) -> list[tuple[datetime, int, int]]:
         """Returns the artifacts that may be evicted, least recently read first, starting after `after`.
 
-        Of each artifact it returns the moment of the last read, the row, and the bytes of content.
+        For each artifact it returns the moment of the last read, the number of the row, and the bytes of content.
         """
         ...
 
@@ -309,7 +310,7 @@ class Retention(Commits, Protocol):
         ...
 
     async def list_jobs(self) -> list[JobState]:
-        """Returns the jobs that an administrator has changed or that have run, by name."""
+        """Returns the jobs that an administrator has changed or that have run, in order of name."""
         ...
 
     async def find_removal(self, namespace: str, /, number: int, since: datetime) -> RemovedArtifact | None:

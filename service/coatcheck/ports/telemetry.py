@@ -31,14 +31,14 @@ series began with its first event, a monitoring system would see no increase."""
 
 
 class Overdue(Struct, frozen=True, kw_only=True):
-    """The backlog of maintenance over all namespaces at one moment. Each count stops at the limit of `overdue`."""
+    """The backlog of maintenance over all namespaces at one moment, with the totals of all artifacts."""
 
     expired: int = 0
-    """Artifacts that have expired but have no tombstone yet, except held ones."""
+    """Artifacts that have expired but have no tombstone yet, except held ones; at most the `limit` of `overdue`."""
     oldest: datetime | None = None
     """When the first of these artifacts expired; None if there are none."""
     dead: int = 0
-    """Blobs at which nothing points any more, and which are not swept yet."""
+    """Blobs at which nothing points any more, and which are not swept yet; at most the `limit` of `overdue`."""
     dead_bytes: int = 0
     """Stored bytes of the dead blobs."""
     artifacts: int | None = None
@@ -51,7 +51,7 @@ class Accounts(Protocol):
     """The query of the catalogue for metrics."""
 
     async def overdue(self, now: datetime, limit: int) -> Overdue:
-        """Returns the backlog at `now`; counts at most `limit` rows of each sort."""
+        """Returns the backlog at `now`. Examines at most `limit` expired artifacts, and as many dead blobs."""
         ...
 
 
@@ -63,7 +63,7 @@ class Meter(Protocol):
     """
 
     def record_answer(self, route: str, method: str, status: int, seconds: float, received: int) -> None:
-        """Counts an answered request: its route, method, status, duration in seconds, and the bytes of its body."""
+        """Counts an answered request: route, method, status, duration in seconds, and bytes of the request body."""
 
     def problem(self, code: Code) -> None:
         """Counts an expected failure that was reported to a caller."""

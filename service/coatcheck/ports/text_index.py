@@ -76,7 +76,7 @@ class Reindex(NamespaceChange[None], frozen=True, kw_only=True):
 
 
 class Unindexed(Struct, frozen=True):
-    """A row in the queue of the full-text index. Its artifact is live, or has expired but has no tombstone yet."""
+    """A row in the queue of the full-text index. Its artifact is live, expired without a tombstone yet, or gone."""
 
     row: int
     """Number of the artifact's row. Rows are numbered in the order of arrival."""
@@ -106,7 +106,7 @@ class TextIndex(Commits, Protocol):
         ...
 
     async def segment_sizes(self, namespace: str, /) -> list[SegmentSize]:
-        """Returns the segments of a namespace, oldest first."""
+        """Returns the IDs and sizes of a namespace's segments, oldest first."""
         ...
 
     async def next_segment(self, after: int) -> tuple[str, SegmentSize] | None:

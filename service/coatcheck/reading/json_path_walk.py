@@ -1,7 +1,7 @@
 """Runs a walk over a JSON document: the walk runs in worker threads, and the event loop reads the bytes that it needs.
 
 A small document is read whole and walked in a single step, because each hand-over to a thread is costly. While a walk
-processes one block of a larger document, the next block is read ahead. At most one block is read in vain.
+processes one block of a larger document, the next block is read ahead. At most one block is read without being needed.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class JsonContent(Protocol):
 
 @final
 class DocumentContent:
-    """A JSON document within a text. Blanks replace the rest of the text, so that positions are those of the text."""
+    """A JSON document within a text. Blanks replace the rest of the text, so that positions in both are the same."""
 
     def __init__(self, content: JsonContent, start: int, end: int) -> None:
         self._content = content
@@ -76,19 +76,19 @@ async def walk_over(content: JsonContent, walk: Walk[T], pool: Executor) -> T:
 def _advance(walk: Walk[T], data: bytes | None) -> Want | _Done[T]:
     try:
         return next(walk) if data is None else walk.send(data)
-    except StopIteration as done:  # a future cannot pass this exception on
+    except StopIteration as done:  # a future cannot carry StopIteration
         return _Done(done.value)
 
 
 class _Ahead:
-    """Reads the requested blocks of a content. If they are requested in sequence, it reads the next block ahead."""
+    """Reads the blocks of a document that a walk requests. If they are in sequence, it reads the next block ahead."""
 
     def __init__(self, content: JsonContent) -> None:
         self._content = content
         self._end = -1
         """End of the last requested block."""
         self._next: tuple[Want, asyncio.Task[bytes]] | None = None
-        """The block that is being read ahead; None: no block is, because the last requests were not in sequence."""
+        """The block that is being read ahead; None: no block is being read ahead."""
 
     async def read(self, want: Want) -> bytes:
         prefetch, self._next = self._next, None
@@ -98,7 +98,8 @@ class _Ahead:
             await _drop(prefetch)
             data = await self._content.read(want.start, want.end)
         following = Want(want.end, want.end + MAX_WINDOW_BYTES)
-        # The next block is only read ahead after full blocks in sequence. A walk that jumps would not need it.
+        # The next block is read ahead only after a full block that followed the one before. A walk that jumps would not
+        # need it.
         if want.start == self._end and want.end - want.start == MAX_WINDOW_BYTES and want.end < self._content.size:
             self._next = following, asyncio.create_task(self._content.read(*following))
         self._end = want.end

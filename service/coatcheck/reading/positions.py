@@ -3,7 +3,7 @@
 For lines and characters, only the frame that contains the position is read. Positions of tokens are exact: they are
 counted from checkpoints, which are computed on demand, block by block, and cached. Counting has a time limit. When time
 runs out, the caller gets an error that says to retry; the blocks counted so far stay in the cache, so each retry gets
-further. The cache is bounded, and may lose any entry without harm.
+further. The cache is bounded, and losing an entry does no harm.
 """
 
 from array import array
@@ -47,7 +47,7 @@ async def at_byte(content: Content, byte: int) -> Position:
 async def past_end_of(reading: ViewReading, span: Span) -> CoatcheckError:
     """Returns the error `offset_past_end`, whose message names the valid offsets.
 
-    The offsets of a section count from the beginning of its view.
+    Offsets count from the beginning of the view, even if only a section is read.
     """
     extent = reading.extent
     if reading.section is None:
@@ -95,9 +95,10 @@ def _start(content: Content, frame: int) -> Position:
 
 
 MEMORY_BYTES = 8 * 1024 * 1024
-"""Size of the cache of checkpoints. A checkpoint takes 16 bytes per 64 KB, so this is enough for 32 GB of content."""
+"""Size of the cache of checkpoints, in bytes. There is a checkpoint of 16 bytes for every 64 KB of content, so the
+cache is enough for 32 GB."""
 BLOCK_BYTES = 256 * 1024
-"""Bytes whose tokens are counted between two checks of the time limit; they take about 20 ms."""
+"""Bytes whose tokens are counted between two checks of the time limit. Counting them takes about 20 ms."""
 
 
 class TokenSource(Protocol):
@@ -105,7 +106,7 @@ class TokenSource(Protocol):
 
     @property
     def key(self) -> str:
-        """The key of this text in caches. It never stands for other bytes."""
+        """The key of this text in caches. Texts with different bytes never have the same key."""
         ...
 
     @property

@@ -1,9 +1,9 @@
 """Collects the sources that a session already has: results of its web searches, and pages that it fetched.
 
 Sources have no rows of their own. They are read again from the session's artifacts, newest first, up to a number of
-artifacts and a time limit, and the process caches them. Only artifacts stored before the artifact in question count, so
-that the same search gives the same answer when it is posted again later. This collection does not count as a read, so
-no expiry moves.
+artifacts and a time limit, and the process caches them. Only artifacts that are older than the search's own artifact
+count, so that a search gets the same answer when it is posted again later. Collecting sources does not count as a read,
+so it moves no expiry.
 """
 
 import time
@@ -33,13 +33,13 @@ from coatcheck_client.contract.canonical import canonical
 MAX_SOURCES: Final = 50
 """Maximum number of artifacts of each kind, searches and pages, that are examined: the newest ones."""
 _LISTED: Final = 200
-"""Artifacts of each kind that are listed, to find those that are older than the artifact in question."""
+"""Maximum artifacts of each kind that are listed, to find those that are older than the present search."""
 _READ_SECONDS: Final = 1.5
-"""Seconds after which no further artifact is read. Cached sources are used even later, as they take no time."""
+"""Seconds after which no further artifact is read. Cached sources are used even after that, as they take no time."""
 _SEARCH_BYTES: Final = 4 * 1024 * 1024
 """Maximum bytes of a search response that is read again. A larger one is skipped, and the result is `partial`."""
 _PAGE_BYTES: Final = 160 * 1024
-"""Bytes that are read from the beginning of a page: a fingerprint uses no more."""
+"""Maximum bytes that are read from the beginning of a page, because a fingerprint uses no more."""
 _CACHE_BYTES: Final = 16 * 1024 * 1024
 """Size of the cache of sources, in bytes."""
 
@@ -71,7 +71,7 @@ class Sources:
     )
 
     async def __call__(self, caller: Caller, session: str, artifact: Artifact) -> SessionSources:
-        """Returns the sources that the session had when an artifact was stored.
+        """Returns the sources that a session had when `artifact` was stored.
 
         Raises:
             CoatcheckError: `storage_unavailable`, `overloaded` if the catalogue cannot be queried.
@@ -92,8 +92,8 @@ class Sources:
             for each in older[:MAX_SOURCES]:
                 sources = self._remembered.get(_key(each))
                 if sources is None:
-                    # When time is up, no more artifacts are read, but cached sources still count: so a repeated call
-                    # gets further.
+                    # When time is up, no more artifacts are read, but cached sources are still used, so that a repeated
+                    # call gets further.
                     sources = await self._read(each, now) if self.ticks() < deadline else None
                 if sources is None:
                     partial = True
@@ -131,7 +131,7 @@ class Sources:
                 artifact.namespace, number, now, with_bytes=True, with_view=is_page, with_receipt=True
             )
             if not isinstance(entry, FoundArtifact):
-                return ()  # it was deleted in the meantime
+                return ()  # the artifact was deleted in the meantime
             if is_page:
                 sources = await self._page(entry)
             else:
@@ -145,8 +145,8 @@ class Sources:
     async def _page(self, entry: FoundArtifact) -> tuple[EarlierSource, ...]:
         """Returns one source for each URL of a page: the declared URL and the detected one.
 
-        A later search result with nearly the same text is folded. A result with the same URL but another text only
-        refers to the page.
+        A later search result with nearly the same text as the page is folded. A result with the same URL but another
+        text only refers to the page. Returns no source if the page has no URL, or too little text for a fingerprint.
         """
         a, view = entry.artifact, entry.text_view
         urls = [canonical(url) or url for url in (a.declared.url, a.facts.url) if url]
@@ -169,7 +169,7 @@ def query_of(entry: FoundArtifact) -> str:
 def sources_of(
     artifact_id: str, laid: ResponseLayout, prints: tuple[bytes, ...], query: str
 ) -> tuple[EarlierSource, ...]:
-    """Returns the sources in a search response, for later searches of its session."""
+    """Returns the sources in a search response, for later searches of the same session."""
     query = query or laid.response.query or ""
     return tuple(
         EarlierSource(f"{artifact_id}#{section.name}", result.canonical_url or result.url, printed, query)

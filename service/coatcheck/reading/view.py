@@ -57,14 +57,14 @@ class ViewReading(Struct, frozen=True, kw_only=True):
     sections_end: bool = True
     """Whether `sections` covers the whole payload; if not, the rest of the payload may contain unknown sections."""
     unkept: bool = False
-    """Whether this is the raw view only because the text view cannot be made or kept at the moment."""
+    """Whether this is the raw view only because the text view cannot be made or kept now."""
     fields: LineFields | None = None
     """The fields of each line that are not shown. Their bytes stay in `content`, so that positions stay the same."""
     version: int = 0
     """Version of a view with bytes of its own; 0: the view is the payload itself."""
     mask: Mask | None = None
-    """The mask that hides secrets in `content`; None: nothing is masked. `Reader.prepare_answer` turns the fillers into
-    readable markers."""
+    """The mask that replaces secrets in `content` by fillers; None: nothing is masked. `Reader.prepare_answer` turns
+    the fillers into readable markers."""
 
     @property
     def section(self) -> Section | None:
@@ -88,7 +88,7 @@ class ViewReading(Struct, frozen=True, kw_only=True):
 
     @property
     def article(self) -> LineExtent:
-        """The lines between the asides at the two ends of the view, or all lines if nothing else is left."""
+        """The lines between the asides at the two ends of the view; all lines if the asides leave none."""
         first, last, end = 1, self.measure.lines, self.measure.size
         asides = outer_asides(self.sections)
         if asides and asides[0].start == 0:
@@ -141,7 +141,7 @@ class OpenView:
 
         Raises:
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `view_not_available`, `section_not_found`,
-                `integrity`; a storage error if a new view cannot be kept.
+                `integrity`; `overloaded` or a storage error if a new view cannot be made or kept now.
         """
         name = _resolve_view(view, section)
         entry = await self._find_artifact(caller, number, with_view=name == "text" or section is not None)
@@ -157,7 +157,7 @@ class OpenView:
             self.ledger.read(caller, reading.artifact, tokens, action, details)
 
     async def of(self, entry: FoundArtifact, view: str | None = None, section: str | int | None = None) -> ViewReading:
-        """Opens a view of an artifact that was found `with_bytes` and `with_view`.
+        """Opens a view of an artifact, given the entry that was found for it `with_bytes` and `with_view`.
 
         Raises:
             CoatcheckError: as `__call__` does, except for errors of finding the artifact.
@@ -192,8 +192,9 @@ class OpenView:
     ) -> ViewReading:
         """Opens the text view if there is one, otherwise the raw view.
 
-        If the text view cannot be made or kept at the moment, and no section was requested, this is the raw view with
-        `unkept` set. The raw bytes of a document are not readable, so for a document the error is raised.
+        If the text view cannot be made or kept at the moment, and no section was requested, the raw view is opened
+        instead, with `unkept` set unless it is plain text. The raw bytes of a document are not readable, so for a
+        document the error is raised.
 
         Args:
             caller: the caller, who must be allowed to see the artifact.
@@ -232,7 +233,8 @@ class OpenView:
     async def _repair_view(self, entry: FoundArtifact) -> FoundView | None:
         """Returns the kept view; None if there is none, or if an earlier version of the extractor made it.
 
-        If the bytes of the kept view are lost, the view is made again. That repairs the view if the bytes are the same.
+        If the bytes of the kept view are lost, the view is made again. That repairs the view if the new bytes equal the
+        lost ones.
         """
         view = entry.text_view
         if view is not None and view.view.is_old and self.keep_text is not None:
@@ -263,7 +265,7 @@ class OpenView:
         )
 
     def _hiding(self, reading: ViewReading) -> ViewReading:
-        """Returns the open view, with its secrets hidden if the present policy masks them."""
+        """Returns an open view, with its secrets masked if the present policy says so."""
         mask = None if self.redacting is None else self.redacting.mask_of(reading.artifact)
         if self.redacting is None or mask is None:
             return reading
@@ -322,7 +324,7 @@ class Reader:
     """The base class of the use cases that read: it opens views, marks masked secrets, and knows the time limit."""
 
     PATIENCE_SECONDS: ClassVar[float] = 2.0
-    """Seconds that one call may work before it stops and answers with what it has so far."""
+    """Seconds that one call may work before it stops and answers with the results so far."""
 
     def __init__(
         self,
@@ -343,7 +345,7 @@ class Reader:
     async def prepare_answer(self, reading: ViewReading, answer: A, tokens: int) -> A:
         """Returns an answer that is ready to be sent: readable markers stand in place of the fillers of masked secrets.
 
-        `tokens` is the maximum of the answer's tokens.
+        `tokens` is the maximum number of the answer's tokens.
         """
         if reading.mask is None or reading.binary:
             return answer

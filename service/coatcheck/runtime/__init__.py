@@ -1,1 +1,1 @@
-"""How work runs: threads, turns of the event loop, limits, circuit breakers, caches. Knows nothing about payloads."""
+"""How work runs: threads, turns of the event loop, limits, circuit breakers. Nothing here depends on payloads."""

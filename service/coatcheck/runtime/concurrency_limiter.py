@@ -1,9 +1,9 @@
-"""Limits how many callers work at once and how many wait; shares slots and queue fairly, and refuses all others.
+"""Limits how many callers work at once and how many wait. Shares slots and queue fairly; refuses all other callers.
 
 Each caller has a key, which says on whose behalf it works. A free slot goes to a waiting caller of the key that holds
-the fewest slots. If the queue is full, a new caller takes the place of the last caller of the key that waits most. So a
-key with many callers waits for its own callers, and leaves room for those of other keys. No caller waits longer than
-`patience` seconds.
+the fewest slots. If the queue is full, a new caller takes the place of the last caller of the key with the most waiting
+callers, if the new caller's key still has fewer. So the many callers of a busy key wait for one another, and leave room
+for the callers of other keys. No caller waits longer than `patience` seconds.
 
 A caller whose payload is still being sent may hold a slot without doing any work. While other callers wait, a sender
 that has been silent for STALL_SECONDS gives way: its body ends with an error, which frees the slot. In a limiter with
@@ -37,7 +37,7 @@ class Sender:
         self._heard_at = asyncio.get_running_loop().time()
         self._timeout: asyncio.Timeout | None = None
         self.error: CoatcheckError | None = None
-        """Why the present wait for bytes was ended, if the sender gave way to other callers; otherwise None."""
+        """Why the present wait for bytes was ended; None: it was not ended, because the sender has not given way."""
 
     @property
     def is_awaited(self) -> bool:
@@ -212,9 +212,10 @@ class ConcurrencyLimiter:
             turn.set_result(False)
 
     def _displace(self, key: Key) -> bool:
-        """Makes room in a full queue: refuses the last caller of the key that waits most. Returns whether it did.
+        """Makes room in a full queue for a new caller of `key`. Returns whether it did.
 
-        It does so only if `key`, with its new caller, has fewer waiting callers than that key.
+        Refuses the last caller of the key with the most waiting callers, but only if `key`, including its new caller,
+        has fewer waiting callers than that key.
         """
         if not self._queues:
             return False
@@ -230,8 +231,8 @@ class ConcurrencyLimiter:
     def _pass_on(self, key: Key) -> None:
         """Passes a slot of `key` to the first waiting caller of the key that holds the fewest slots.
 
-        The slot counts as in use all the time, so that no new caller can take it first. Without a waiting caller that
-        may run, the slot becomes free.
+        The slot counts as in use all the time, so that no new caller can take it first. If no waiting caller may run,
+        the slot becomes free.
         """
         self._by_key[key] -= 1
         if not self._by_key[key]:

@@ -7,18 +7,18 @@ from coatcheck.ports.telemetry import Meter, Stage, Tracer
 
 
 class _Unmetered(Meter):
-    """Inherits the port's methods, which do nothing."""
+    """Inherits the methods of the port Meter, which do nothing."""
 
 
 class _Unnoted(Stage):
-    """Likewise."""
+    """Inherits the methods of the port Stage, which do nothing."""
 
 
 _NOTHING: Final = nullcontext(_Unnoted())
 
 
 class _Untraced:
-    """See Tracer."""
+    """A tracer that collects nothing; see Tracer."""
 
     @property
     def on(self) -> bool:
@@ -29,7 +29,7 @@ class _Untraced:
         """Does nothing: telemetry is off."""
         return _NOTHING
 
-    def stage(self, name: str) -> AbstractContextManager[Stage]:  # noqa: ARG002 - nobody wants to know
+    def stage(self, name: str) -> AbstractContextManager[Stage]:  # noqa: ARG002 - ignored
         """Does nothing: telemetry is off."""
         return _NOTHING
 

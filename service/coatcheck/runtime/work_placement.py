@@ -21,7 +21,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.tokens import Tokenizer
 
 BRIEF: Final = 1_000
-"""Maximum characters or bytes of a text that is processed on the event loop, where it delays others hardly at all."""
+"""Maximum characters or bytes of a text that is processed on the event loop. Such work hardly delays other requests."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,7 +46,7 @@ async def count_aside(text: str, tokenizer: Tokenizer, pool: Executor) -> int:
 
 
 class ReadThreads(ThreadPoolExecutor):
-    """A thread pool for reads. If its queue is full, it refuses work at once: an answer would come too late."""
+    """A thread pool for reads. If its queue is full, it refuses work at once, since the answer would come too late."""
 
     def __init__(self, threads: int, waiting: int) -> None:
         """Creates a pool, whose threads start only when there is work.
@@ -79,7 +79,7 @@ class ReadThreads(ThreadPoolExecutor):
 
 
 SMALL: Final = 64 * 1024
-"""Maximum bytes of a payload whose work runs on the event loop. The work takes a few milliseconds at most."""
+"""Maximum bytes of a payload that is processed on the event loop. The work takes a few milliseconds at most."""
 
 
 class WorkPlacement:
@@ -145,14 +145,14 @@ class Activity(Protocol):
 
 
 class WaitUntilIdle:
-    """Waits until no payload is being ingested and none has arrived for 0.2 s, or PATIENCE is over."""
+    """Waits until no payload is being ingested and none has arrived for 0.2 s, but at most PATIENCE seconds."""
 
     def __init__(self, ingests: Activity) -> None:
         """`ingests` has the counters of the ingests in progress."""
         self._ingests = ingests
 
     async def __call__(self) -> None:
-        """Returns when the service is idle, or after `PATIENCE` seconds."""
+        """Returns when the service is idle, at the latest after PATIENCE seconds."""
         for _ in range(round(PATIENCE / _IDLE_SECONDS)):
             idle, before = self._ingests.running == 0, self._ingests.granted_count
             await asyncio.sleep(_IDLE_SECONDS)
@@ -161,7 +161,7 @@ class WaitUntilIdle:
 
 
 _WORDS_PER_CALL: Final = 256
-"""Number of words that one call to the system draws, because a call costs far more than a word. Chosen, not
+"""Number of words that one call to the operating system draws: a call costs far more than a further word. Chosen, not
 measured."""
 
 

@@ -42,7 +42,7 @@ MAX_BUDGET: Final = 8192
 _QUERY: Final = 200
 """Maximum characters of a query that are used; the rest is ignored."""
 _FACTS: Final = 0.8
-"""Maximum share of the tokens left after the names that facts get if excerpts are shown too."""
+"""Maximum share that facts get if excerpts are shown too, of the tokens that remain after the names."""
 _NAMED_LINES: Final = 3
 """Number of odd lines or answers around which a part to read is searched for."""
 _SUMMARY: Final = 3
@@ -55,9 +55,9 @@ _ONE_FAILURE_TOKENS: Final = 300
 """Largest budget, in tokens, chosen for an outcome that states exactly one failure. Measured: cards of seven such
 outcomes show the same at 300 as at 600 tokens; of 16 outcomes that state no failure or two, four show less at 300."""
 _TOKENS_PER_FAILURE: Final = 100
-"""Tokens for each different sure failure in a chosen budget. Measured on what people marked in 167 outcomes: the cards
-show 2 points more of it than cards of one fixed budget with the same mean. With 75 tokens it is 1 point; with 150 it is
-2 points at a cost of 15 % more tokens."""
+"""Tokens for each different sure failure in a chosen budget. Measured on 167 outcomes in which people marked what they
+need: with 100 tokens, the cards show 2 points more of the marks than cards of one fixed budget with the same mean; with
+75 tokens 1 point more; with 150 tokens 2 points more, at a cost of 15 % more tokens."""
 _MAX_CHOSEN_TOKENS: Final = 2_048
 """Largest chosen budget, in tokens. Measured on 11 outcomes with more failures: the cards show 64 % of what people
 marked at 1,024 tokens, 87 % at 2,048, and 94 % at 4,096."""
@@ -149,7 +149,7 @@ def _compose(inputs: CardInput) -> tuple[Card, str, int] | None:
                 extended = True
                 continue
             return card, text, count
-        if shown_units is not None and shown_units.whole:  # neutralising its markup made it longer
+        if shown_units is not None and shown_units.whole:  # its text became longer by being made inert
             shown_units = _choose(inputs, room, whole=False)
         elif shown_units is not None:
             shown_units = shown_units if shown_units.drop(count - inputs.budget) else None
@@ -196,7 +196,10 @@ def _collect_units(inputs: CardInput, asides: tuple[Section, ...]) -> Units:
 
 
 def _assemble(inputs: CardInput, own: OwnLines | None, shown_units: ShownUnits | None) -> tuple[Card, str, int]:
-    """Returns the card, its text and the text's tokens; without `own` lines, it has only the first, without sizes."""
+    """Returns the card, its text and the text's tokens.
+
+    If `own` is None, only the first line, without sizes, stands above the excerpts and the last line.
+    """
     own = own or OwnLines(inputs, smallest=True)
     excerpts = [] if shown_units is None else excerpts_of(shown_units.units, shown_units.positions, inputs)
     omitted = omissions(excerpts, inputs.sizes)
@@ -221,7 +224,8 @@ def _render_last_line(
     if not inputs.measure.size:
         return render.EMPTY, None
     if not inputs.readable:
-        untried = TEXT_BYTES < inputs.measure.size <= inputs.spec.view_bytes  # a smaller one was tried
+        # The extraction of text from a smaller payload was tried before its card was made.
+        untried = TEXT_BYTES < inputs.measure.size <= inputs.spec.view_bytes
         document = untried and inputs.is_stored and inputs.tools and is_document(inputs.facts.media_type)
         following = NextCall(TOOL, {"artifact_id": inputs.id}) if document else None
         line = (
@@ -253,7 +257,8 @@ def _choose_section(
     """Returns the part to read next: around the answer to the query or an odd line, otherwise the largest.
 
     Parts that excerpts mostly show are passed over. The tuple has the part's name, the line after what is shown of its
-    beginning (0 if nothing is), and how many of its lines are left. None: no such part is known, or there is no room.
+    beginning (0 if nothing is shown), and how many of its lines are left. Returns None if no such part is known, or if
+    the card is brief and shows no excerpt.
     """
     if not excerpts and inputs.brief:
         return None
@@ -282,8 +287,8 @@ def _is_mostly_shown(excerpts: list[Excerpt], first: int, count: int) -> bool:
 
 
 SMALLEST: Final = 128
-"""Tokens of a payload whose card is hardly longer than the two lines of `repeat`: these take 60 tokens and a
-verdict."""
+"""Maximum tokens of a payload that always gets a card of its own, because such a card is hardly longer than the two
+lines of `repeat`, which take 60 tokens and a verdict."""
 _VERDICT: Final = 40
 """Maximum tokens of the verdict."""
 _SAYS: Final = 8
@@ -291,9 +296,10 @@ _SAYS: Final = 8
 
 
 def repeat(inputs: CardInput, earlier: str) -> tuple[Card, str, int] | None:
-    """Returns the two lines that name an earlier artifact of the same bytes, in the form of `cut`; None: no room.
+    """Returns a card of two lines that names an earlier artifact of the same bytes, in the form that `cut` returns.
 
-    The second line has the verdict that the earlier card shows, and the call that reads the payload.
+    The second line has the verdict that the earlier card shows, and the call that reads the payload. Returns None if
+    the two lines do not fit into the budget.
     """
     call = NextCall(TOOL, {"artifact_id": inputs.id})
     same = f"{MARK} Same as {earlier}, byte for byte"
@@ -332,7 +338,8 @@ _CARD_LINE: Final = re.compile(
     r"(?:stored outside this conversation|NOT STORED)(?:; below: [^\n]{1,200})?\](?=\r?\n|\Z)"
 )
 MAX_CARD_CHARS: Final = 32 * MAX_BUDGET
-"""Maximum characters of a text that is taken for a card: those of the largest budget in blanks, at 32 per token."""
+"""Maximum characters of a text that is taken for a card: a card of the largest budget that consists of blanks, 32 to a
+token."""
 
 
 def is_card(text: str) -> bool:

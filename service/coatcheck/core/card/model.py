@@ -16,7 +16,8 @@ from coatcheck.core.views.window import Extent, LineExtent
 from coatcheck_client.contract.answers import TokenCount
 
 _BRIEFLY: Final = 0.5
-"""Part of their share that facts get in a brief card, if they are shown together with excerpts of an outcome."""
+"""Part of their usual share that facts get in a brief card. In kinds whose facts usually get at least this share, they
+keep the whole share."""
 BRIEF: Final = 300
 """Budget in tokens below which a card is brief: every word counts, and less important ones are left out."""
 
@@ -82,9 +83,9 @@ class CardInput(Struct, frozen=True, dict=True):
 
     @property
     def facts_share(self) -> float:
-        """Share of the tokens left after the names that facts may get.
+        """Maximum share that facts get of the tokens that remain after the names.
 
-        It is 0 if the view has parts: the facts then describe only the JSON around the parts.
+        It is 0 if the view has parts, because the facts then describe only the JSON around the parts.
         """
         if self.text is not None and self.text.is_parts:
             return 0.0

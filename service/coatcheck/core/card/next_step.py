@@ -37,13 +37,13 @@ _MIN_LINES: Final = 10
 _NAMED: Final = 3
 """Maximum number of phrases of statements for which a card says how many lines have them."""
 _CANDIDATE_WORDS: Final = 12
-"""Number of most frequent phrases among which these are chosen."""
+"""Number of the most frequent phrases, among which the phrases that a card mentions are chosen."""
 _SEVERAL: Final = 5
-"""Minimum number of lines with the same phrase that is reported, if the lines state no sure failure."""
+"""Minimum number of lines that must have a phrase for it to be reported, unless the phrase states a sure failure."""
 _LIKE: Final = 10
 """Minimum number of similar lines that are reported."""
 _SHARE: Final = 0.2
-"""Minimum share of the left-out units that similar lines must have to be reported."""
+"""Minimum share of the left-out units that similar lines must make up to be reported."""
 CLASSES: Final = (SURE, STRONG, WARNING)
 """Classes of statements, gravest first."""
 
@@ -53,7 +53,7 @@ class ShownUnits:
     """The units of a text that a card shows, all or a selection, and what is important in the rest."""
 
     def __init__(self, units: Units, selection: Selection | None = None) -> None:
-        """Takes all units of a text, and those selected from them; without a selection, all are shown."""
+        """Takes all units of a text, and the selection of the units that are shown; None: all are shown."""
         self.units = units
         self._selection = selection
         self._words: dict[int, list[bytes]] = {}
@@ -92,13 +92,14 @@ class ShownUnits:
         return self._selection is not None and self._selection.worth.weights is OUTCOME
 
     def rest(self, classes: Sequence[int]) -> tuple[tuple[str, int] | None, str]:
-        """Returns a phrase to search for in the left-out units, if any, and how many of their lines have such phrases.
+        """Returns a phrase to search for in the left-out units, if any, and a note on how many lines have such phrases.
 
         The phrases are those of the commonest statements of the first of `classes` that occurs in the left-out units.
-        If the text states a sure failure, shown or not, lesser statements are not reported; without one, a phrase is
-        reported if several lines have it. The phrase to search for, with a line to start from, must state a sure
-        failure, and more new lines with it must be left out than lines with it are shown. A line is new if it resembles
-        no shown line.
+        If the text states a sure failure, shown or not, lesser statements are not reported. In a text without sure
+        failures, a phrase is reported if at least _SEVERAL lines have it.
+
+        The phrase to search for comes with a line to start from. It must state a sure failure, and it must be in more
+        new lines that are left out than in lines that are shown. A line is new if it resembles no shown line.
         """
         if self._selection is None:
             return None, ""
@@ -135,12 +136,10 @@ class ShownUnits:
     ) -> list[tuple[str, int, int]]:
         """Returns those of a class's `phrases` that occur in left-out units, commonest first.
 
-        `block` is the text of the left-out units, one line per unit.
-
-        Each phrase comes with the number of left-out lines that contain it, and the first new line that contains it.
-        The number is 0 if only the left-out part of a shown line contains the phrase; the line is 0 unless the new
-        lines outnumber the shown ones. Phrases that state nothing in most lines, like the name of an element or `0
-        failed`, are left out.
+        `block` is the text of the left-out units, one line per unit. Each phrase comes with the number of left-out
+        lines that contain it, and the first new line that contains it. The number is 0 if only the left-out part of a
+        shown line contains the phrase; the line is 0 unless the new lines outnumber the shown ones. Phrases that state
+        nothing in most lines, like the name of an element or `0 failed`, are left out.
         """
         units = self.units
         shown_shapes = {units.shape[place] for place in self.positions}
@@ -188,7 +187,10 @@ class ShownUnits:
 
 
 def _words(units: Units, worth: Worth, statement_class: int) -> list[bytes]:
-    """Returns the phrases of a class's statements, most frequent first; none in a document, whose subject they are."""
+    """Returns the phrases of a class's statements, most frequent first; none if the text is no outcome.
+
+    Failures are then merely the subject of the text.
+    """
     if worth.weights is not OUTCOME:
         return []
     counts = Counter[bytes]()
@@ -208,7 +210,8 @@ def next_call(
 ) -> NextCall | None:
     """Returns the call that helps most: a search for the commonest left-out failure, or a part to read.
 
-    None if the outcome of a run is shown, or if everything left out resembles what is shown.
+    Returns None if the text is the outcome of a run and has neither `words` nor a path, or if everything that is left
+    out resembles what is shown.
 
     Args:
         inputs: the input of the card.
@@ -255,7 +258,7 @@ def _lines(
 ) -> LineExtent | None:
     """Returns up to `room` lines to read: the most valuable, or the first if nothing is shown; None if none has worth.
 
-    Topics count only in prose: in a list, it is chance which lines have words of their own.
+    `with_topics` is for prose only: which lines of a list have words of their own is a matter of chance.
     """
     if shown_units is None:
         return LineExtent(longest.lines.first, min(longest.lines.last, longest.lines.first + room - 1))

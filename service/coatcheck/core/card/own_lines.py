@@ -20,21 +20,22 @@ from coatcheck_client.contract.inert import one_line
 _URL_KEPT: Final = 256
 """Budget in tokens from which a URL is never dropped, only shortened: some APIs fetch only URLs that they have seen."""
 _ASKED: Final = 32
-"""Minimum tokens of facts in a card with excerpts that answer a query; a third of the facts' share if that is more."""
+"""Tokens that facts get at least beside excerpts that answer a query; a third of the facts' share if that is more."""
 _NAME: Final = 120
 """Maximum characters of a tool's name, and of a call's ID."""
 _HEADINGS: Final = 0.12
-"""Share of the tokens beside names and facts that the headings of a text view get."""
+"""Share that the headings of a text view get of the tokens that names and facts leave."""
 _DENSEST: Final = 8
 """Maximum bytes per token of an opening, and characters per token of headings."""
 _PAGE_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 """Usual content types of a page, which are not mentioned."""
 _SENTENCE: Final = re.compile(r"Description: |r\d+(?: |: | goes on: )")
-"""Facts that are sentences rather than enumerations."""
+"""Matches the beginning of a fact that is a sentence rather than an enumeration."""
 _COUNTS: Final = re.compile(r"\d+ [^'\"]+")
-"""Matches what is before the counts of records."""
+"""Matches the label in front of the counts of records, such as `120 records`."""
 _ITEMS: Final = 3
-"""Fields of which more than half with words of a query make no difference."""
+"""Maximum fields that are sorted even if more than half of them have a word of the query. In a longer list, such words
+single out nothing."""
 _ITEM: Final = re.compile(r'"(?:\\.|[^"\\])*"?|[,;](?= )')
 """Matches the end of an item of an enumeration, or a whole quotation, because commas in it end no item."""
 
@@ -98,11 +99,12 @@ class OwnLines:
             if value:
                 self._add_labelled_line(label, value, limit, most)
         self.lines += last_lines
-        # Facts share what is left with excerpts; beside a query, only those that answer it get all of their share.
+        # Facts and excerpts share the remaining tokens. If there is a query, only facts that answer it may use the
+        # whole share of the facts.
         most = int((room - self.cost) * share)
         uses_query = inputs.query and share < 1 and not shows_records(facts.shape)
         self._add_facts(max(most // 3, min(most, _ASKED)) if uses_query else most, most)
-        # Of a page, its opening says more.
+        # The opening of a page says more than its headings.
         if inputs.text is not None and not inputs.brief and inputs.spec.text_view != "page":
             self._add_headings(inputs.text, room - self.cost)
 
@@ -115,7 +117,7 @@ class OwnLines:
         return True
 
     def _add_labelled_line(self, label: str, value: str, room: int, share: float) -> None:
-        """Adds a line with text from outside if it fits, shortened to its share and then marked."""
+        """Adds a line with text from outside. A line that does not fit is shortened to its share, and marked."""
         flat = one_line(value[:4_000])
         line = f"{label}: {flat}"
         if not self._reserve(line, room):
@@ -130,7 +132,8 @@ class OwnLines:
     def _add_facts(self, room: int, sought_room: int) -> None:
         """Adds facts that fit into `room` tokens in all; the last one is clipped to its whole items.
 
-        Items with a word of the query stand first in their facts, and fit into `sought_room` tokens.
+        In each fact, items with a word of the query come first. A fact with such items may extend to `sought_room`
+        tokens in all.
         """
         most, wide = self.cost + room, self.cost + sought_room
         words = _words_of(self._inputs.query)
@@ -200,14 +203,17 @@ def _words_of(query: str | None) -> re.Pattern[str] | None:
 
 
 def _order_items(line: str, words: re.Pattern[str]) -> tuple[str, str]:
-    """Returns counts of records with the fields first that have one of the words, and with only these, if any has."""
+    """Returns counts of records twice: with the fields first that have one of the words, and with only these fields.
+
+    Returns the line itself and an empty text if the line has no counts, or if the words single out no field.
+    """
     label, _, items_text = line.partition(": ")
     if not _COUNTS.fullmatch(label):
         return line, ""
     ends = [match.start() for match in _ITEM.finditer(items_text) if match[0] == ";"]
     items = [items_text[start + 2 if start else 0 : end] for start, end in pairwise([0, *ends, len(items_text)])]
     sought = [item for item in items if words.search(item)]
-    if not sought or (len(items) > _ITEMS and 2 * len(sought) > len(items)):  # no word tells any
+    if not sought or (len(items) > _ITEMS and 2 * len(sought) > len(items)):  # the words single out no field
         return line, ""
     others = [item for item in items if item not in sought]
     return f"{label}: {'; '.join([*sought, *others])}", f"{label}: {'; '.join(sought)}; …"

@@ -22,7 +22,7 @@ from coatcheck_client.contract.inert import MARK, inert
 
 EMPTY: Final = f"{MARK} The payload is empty."
 COUNTED: Final = "the middle was counted, but not looked at"
-"""Note on left-out lines, if the service was too busy to examine them."""
+"""Note on left-out lines that were not examined, because the service was too busy."""
 KEPT: Final = f"{MARK} It is kept under this ID."
 """The last line of a card with omissions, if the model has no tool to read them."""
 _CUTS: Final = {"": "", "start": ", start cut", "end": ", end cut", "both": ", both ends cut"}
@@ -148,7 +148,7 @@ def _literal(value: str | int) -> str:
 
 
 _BLANKS = 2
-"""Maximum blank lines between two shown units that are shown too, because a mark for the gap would cost more."""
+"""Maximum blank lines between two shown units that are shown as well, because a mark for the gap would cost more."""
 
 
 def excerpts_of(units: Units, positions: list[int], inputs: CardInput) -> list[Excerpt]:
@@ -194,7 +194,7 @@ def _excerpt(units: Units, first: int, last: int, inputs: CardInput) -> Excerpt:
 
 
 def outside(omitted: list[Omission], asides: tuple[Section, ...]) -> list[Omission]:
-    """Returns the omissions without asides. Asides begin and end at the start of a line."""
+    """Returns the parts of the omissions that are outside of asides. Asides begin and end at the start of a line."""
     out: list[Omission] = []
     for gap in omitted:
         start, line, whole = gap.bytes.start, gap.lines.first, gap.whole_lines

@@ -1,4 +1,4 @@
-"""The text view from which a card is made instead of the payload's own bytes, and the payloads for which this is so.
+"""The text view from which a card is made instead of the payload's own bytes, and which payloads get such a card.
 
 The choice never depends on when a card is made: a view that a later read makes does not change a card.
 """
@@ -37,7 +37,7 @@ class CardSource(Struct, frozen=True):
 
     @property
     def begin(self) -> int:
-        """Byte where what the payload is about begins."""
+        """Offset at which the main text begins: 0, or the end of an aside at the beginning."""
         return next((aside.end for aside in self.asides[:1] if aside.start == 0), 0)
 
     @property
@@ -48,9 +48,10 @@ class CardSource(Struct, frozen=True):
         return sorted(inner, key=lambda each: (-each.lines, each.start))
 
     def headings(self, start: int, room: int) -> Iterator[str]:
-        """Yields facts that name the outermost headings from byte `start` on, each shorter than the one before.
+        """Yields facts that name the outermost headings from byte `start` on, each fact shorter than the one before.
 
-        The largest headings alone have about `room` tokens. Nothing if a title may contain what is masked.
+        A fact that names only the largest headings has about `room` tokens or fewer. Yields nothing if secrets are
+        masked, because a title may contain one.
         """
         after = () if self.sample.masked else tuple([each for each in self.sections if each.start >= start])
         entries = [entry for entry in of_sections(after) if entry.what == "heading"]
@@ -59,7 +60,7 @@ class CardSource(Struct, frozen=True):
     def name_of(self, section: Section) -> str:
         """Returns the words that name a section in a call: its title, the beginning of a long title, or its name.
 
-        The title is used only if it means this section alone, asides included, and contains nothing masked.
+        The title is used only if no other section, asides included, is meant by it, and if nothing is masked.
         """
         words = section.title
         if len(words) > SECTION_CHARS:

@@ -1,4 +1,4 @@
-"""Rates how well the units of a text answer a query: BM25 over units, each raised by its best neighbour.
+"""Rates how well the units of a text answer a query: by BM25, and by the score of the best neighbour.
 
 It searches bytes with `find`, so that only units with a word of the query cost time.
 """
@@ -23,21 +23,23 @@ _RUNS: Final = frozenset(
 _PREFIX: Final = 4
 """Minimum characters of a stem by which other forms of a word are found."""
 _FEW: Final = 20
-"""Maximum units of a text in which even a word that most of its units contain counts."""
+"""Maximum units of a text in which every word of the query counts. In a longer text, a word that more than half of the
+units contain is ignored."""
 _K1: Final = 0.6
 """BM25's k1, usually 1.2: lower here, because a line that repeats a word is hardly a better answer."""
 _REACH: Final = 8
 """Distance in units within which the score of a unit raises others."""
 _NEIGHBOUR: Final = 0.7
-"""Share of a unit's score that the next unit gets. The share falls to nothing beyond _REACH. Chosen, not measured."""
+"""Share of a unit's score that a neighbour would get at distance 0. The share falls to nothing beyond _REACH, and is
+halved for a neighbour without a word of the query. Chosen, not measured."""
 
 
 def answers(units: Units, query: str, *, outcome: bool, document: bool) -> dict[int, float]:
     """Returns the units that answer a query, by number, with scores up to 1, which the best unit has.
 
-    In an outcome, words that only name failing, or what failed, are ignored: every line of a run may contain them, and
-    statements of failure answer such a question anyway. If the query has only such words, it is ignored for all output
-    of programs; a document, however, may be about them.
+    In an outcome, words that only name a failure or a run are ignored: every line of a run may contain them, and
+    statements of failure answer such a question anyway. If the query has no other words, they are ignored in every text
+    but a `document`, which may be about them.
     """
     text = units.block.lower()
     starts = list(accumulate([len(line) + 1 for line in units.text], initial=0))
@@ -59,7 +61,7 @@ def answers(units: Units, query: str, *, outcome: bool, document: bool) -> dict[
 
 
 def _is_common(word: str, stem: str) -> bool:
-    """Returns whether a word names failing, a run, or the question why it failed."""
+    """Returns whether a word names a failure, names a run, or asks why a run failed."""
     return stem in _RUNS or classify(word.encode()) & WORD > 0
 
 
@@ -84,7 +86,7 @@ def _is_letter(byte: int) -> bool:
 
 
 def _lift_neighbours(scores: dict[int, float], total: int) -> dict[int, float]:
-    """Adds to each unit a share of its best neighbour's score, decreasing with distance."""
+    """Adds a share of the best neighbour's score to each score, and scales the sums so that the largest is 1."""
     lifted: dict[int, float] = {}
     for place, score in scores.items():
         for step in range(-_REACH, _REACH + 1):

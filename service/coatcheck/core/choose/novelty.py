@@ -47,10 +47,10 @@ def compare_runs(
     *,
     reveal: Callable[[str, tuple[str, ...]], str],
 ) -> DetectedMetadata:
-    """Returns the facts including what is new since an earlier run, and a line for the card that says how much.
+    """Returns the facts, with the lines that are new since an earlier run, and a line for the card that counts them.
 
-    Lines are counted if both outputs are available in full; of larger outputs, only the available parts are compared,
-    and not counted. If only a few lines of the earlier output are missing, they are shown. `reveal` replaces fillers in
+    Lines are counted only if both outputs are available in full. Of larger outputs, the available parts are compared,
+    without counts. If only a few lines of the earlier output are missing, they are shown. `reveal` replaces fillers in
     the earlier output by the names of the rules that hid the text.
     """
     if earlier.sha256 == measure.sha256:
@@ -128,7 +128,7 @@ class _Index:
                 self._by_word[word].append(number)
 
     def distance(self, text: bytes) -> float:
-        """Returns the distance to the nearest earlier line: 0 if it has the same words, 1 if none in common."""
+        """Returns the distance to the nearest earlier line: 0 for the same words or no words, 1 for none in common."""
         words = words_of(text)
         if not words:
             return 0.0

@@ -18,7 +18,7 @@ T = TypeVar("T")
 _MIN_NUMBERS: Final = 20
 """Minimum numbers in a column, besides an outlier."""
 _MAX_UNITS: Final = 10_000
-"""Maximum units of a text whose numbers are compared: five columns of so many take about 10 ms."""
+"""Maximum units of a text whose numbers are compared. Comparing five columns of this length takes about 10 ms."""
 _SAMPLE: Final = 12
 """Number of evenly spread lines that show how lines are divided into cells, and which cells have numbers."""
 _SEPARATORS: Final = (b"\t", b"|", b",", b";", None)
@@ -42,7 +42,7 @@ _NAME: Final = re.compile(rb"\s*([A-Za-z_][\w.]*)")
 
 
 def outlying_lines(units: Units) -> list[int]:
-    """Returns the units with a number that is farther from the next one than the range of nearly all others is wide.
+    """Returns the units with a number whose distance to the next number exceeds the range of nearly all others.
 
     If most lines begin with a name, as those of metrics do, only lines with the same name are compared.
     """
@@ -138,7 +138,7 @@ _MAX_COMPARED_UNITS: Final = 5_000
 _WORDS: Final = 12
 """Maximum columns of words that are examined."""
 _EMPTY: Final = 0.7
-"""Maximum share of sampled lines without a word in a column. Of all lines, at most half may lack it."""
+"""Maximum share of sampled lines without a word in a column. At most half of all lines may lack a word there."""
 _VALUES: Final = 8
 """Maximum different words in a column in which a word can be odd."""
 _RARE: Final = 2
@@ -148,7 +148,8 @@ _RARE: Final = 2
 def odd_lines(units: Units) -> list[int]:
     """Returns the units that resemble no other, if nearly all others resemble one another.
 
-    If too many shapes differ, shapes are compared without hexadecimal digits, and only a few lines may be odd.
+    If too many shapes differ, shapes are compared without the letters of hexadecimal numbers, and only a few lines may
+    be odd.
     """
     if len(units) < _MANY:
         return []
@@ -195,7 +196,7 @@ def odd_words(units: Units) -> list[int]:
 
 
 def _odd_among(texts: list[bytes], positions: Sequence[int]) -> tuple[set[int], list[list[bytes]]]:
-    """Returns the positions of texts with an odd word, compared only with each other, and the first words of each."""
+    """Compares texts with one another; returns the positions of those with an odd word, and the first words of each."""
     sample = [text.split(None, _WORDS)[:_WORDS] for text in texts[:: max(1, len(texts) // _ODDNESS_SAMPLE)]]
     filled = [words for words in zip_longest(*sample) if words.count(None) <= _EMPTY * len(words)]
     columns = [column for column, words in enumerate(filled) if len({*words} - {None}) <= _VALUES]

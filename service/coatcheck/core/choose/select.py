@@ -1,4 +1,4 @@
-"""Chooses units within a budget of tokens: the most worth for the cost, similar ones once, always both ends."""
+"""Chooses units within a budget of tokens: both ends of the text, and the units with the most worth for their cost."""
 
 from heapq import heapify, heappop, heappush
 from typing import Final, final
@@ -23,11 +23,12 @@ _MISSES: Final = 10
 _PLENTY: Final = 3
 """The tokens of units are counted for the best candidates, up to this many times the budget."""
 _ALIKE: Final = 3
-"""Maximum units that differ only in numbers, apart from the ends' shares: more of them say no more than their count."""
+"""Maximum chosen units that differ only in numbers, without those of the ends' shares. More of them would only show how
+many there are."""
 _DISTINCT: Final = 1.0
 """Minimum worth of a unit that states nothing, but differs from nearly all others."""
 _BETWEEN: Final = 1.5
-"""Factor on the worth of a unit between two shown units: a reader trusts a text without gaps more."""
+"""Factor on the worth of a unit between two shown units, because a reader trusts a text without gaps more."""
 
 
 @final
@@ -67,7 +68,7 @@ class Selection:
         units.
         """
         worth, units = self.worth, self._units
-        # A line that differs from a shown one only in numbers adds nothing; blank lines never do.
+        # A line that differs from a shown one only in numbers adds nothing; blank lines never add anything.
         shown_shapes = {b"", *[units.shape[place].strip() for place in self._taken]}
         least = 0.0 if with_topics else _DISTINCT
         values = {place: value for place, value in worth.statement_worth.items() if value >= least}
@@ -106,8 +107,8 @@ class Selection:
         long = {place: int(budget * share * _PART) for place, share in parts}
         long = {place: room for place, room in long.items() if self._prices[place] * _PART > room}
         self._left -= sum(long.values())  # so that a piece of each can always be shown
-        # The ends are chosen first, whatever their worth, and the last end before the beginning: it says how a run
-        # went.
+        # Both ends are chosen first, whatever their worth, and the end of the text before its beginning, because the
+        # end says how a run went.
         for positions, share in ((tail, _TAIL), (head, self.worth.weights.head_least)):
             self._fill(positions, budget * share)
         self._spend(first, long)
@@ -177,7 +178,7 @@ class Selection:
         return counts([part.decode("utf-8", "replace")], self._tokenizer)[0] if size > 0 else 0
 
     def _end(self, positions: range, room: float) -> list[int]:
-        """Returns the units that may fit into an end's share, from the outside inwards."""
+        """Returns the units that may fit into an end's share, the outermost first."""
         units, out, size = self._units, list[int](), 0.0
         for place in positions:
             if units.text[place].strip() and place not in self.worth.beside:

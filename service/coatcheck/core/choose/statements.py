@@ -25,7 +25,7 @@ _BENIGN: Final = 0.5
 _NEAR: Final = 2.0
 """Gain of a statement just above a failed end, as a multiple of its worth. Logs of CI improve by 3 points with it."""
 _NEAR_LINES: Final = 200
-"""Number of lines above a failed end over which this gain falls to a third."""
+"""Number of lines above a failed end over which the gain `_NEAR` falls to a third."""
 _FAILED_ENDS: Final = 2
 """Maximum failed ends above which statements are worth more: the last step, and a step that led to its failure."""
 _CLOSE: Final = 5
@@ -33,9 +33,10 @@ _CLOSE: Final = 5
 _AROUND: Final = {-2: 0.3, -1: 0.5, 0: 1.0, 1: 0.6, 2: 0.45, 3: 0.3, 4: 0.2}
 """Shares of a statement's worth that the unit itself and the units above (negative) and below it get."""
 _ENDED: Final = {-4: 0.1, -3: 0.2, -2: 0.3, -1: 0.5, 0: 1.0}
-"""Shares of the worth of a statement that a step failed, for it and the units above: nothing below belongs to it."""
+"""Shares of the worth of a statement that a step failed, for the statement's own unit and the units above. The units
+below belong to the next step."""
 _SAME: Final = 0.25
-"""The worth of statements that say the same in different words is divided by their number to the power of this."""
+"""The worth of statements that say the same in different words is divided by their number, raised to this power."""
 CODE: Final = re.compile(
     rb"[;{}]\s*$|^\s*(?:def|class|import|from|return|if|elif|else|for|while|try|except|catch|finally|raise|throw|assert"
     rb"|func|fn|const|let|var|public|private|static|self|this|#include|//|/\*|\*)\b"
@@ -69,8 +70,8 @@ def begins_with_failure(line: bytes) -> bool:
 def find_failed_ends(units: Units, flags: dict[int, int]) -> list[int]:
     """Returns the last units, at most two, that state that something ended with a status of failure.
 
-    Of several such units close together, which pass on the same status, only the last one counts. A statement at the
-    very end of the text does not count.
+    Of several such units close together, which pass on the same status, only the last one counts. A statement in the
+    last _CLOSE units of the text does not count.
     """
     ends: list[int] = []
     below = len(units)

@@ -89,8 +89,8 @@ class Units:
     def shorten(self, place: int, size: int, *, last: bool) -> bool:
         """Shortens a unit to about its first or, with `last`, its last `size` bytes; the rest belongs to no unit.
 
-        Returns False, without a change, if the unit is too short or has bytes that were never visible: the positions of
-        its text are then unknown.
+        Returns False, without a change, if the unit is not longer than `size`, or if it has bytes that were never
+        visible, because the positions of its text are then unknown.
         """
         text, whole = self.text[place], self.opens[place] and self.closes[place]
         ending = self.end[place] - self.start[place] - len(text)

@@ -185,9 +185,10 @@ def _flags_of(units: Units) -> dict[int, int]:
 def _situation(units: Units, flags: dict[int, int], *, document: bool) -> tuple[bool, int | None]:
     """Returns whether a text is an outcome, and the unit with its verdict: near the end, or the last summary.
 
-    An outcome ends with a statement of how it ended, or has a line that begins with a sure failure, or consists of
-    lines with times of which at least one states a failure. A `document` may quote all of these: it is an outcome only
-    if a sure failure is near its end.
+    An outcome ends with a statement of how it ended, or has a line that begins with a sure failure or states a grave
+    one, or consists of lines with times of which at least one states a sure failure. A `document` may quote such
+    statements. Unless its lines have times, only a sure failure, or the verdict of a failure, near its end makes it an
+    outcome.
     """
     text, ending = units.text, SURE if document else _ENDING
     last = islice((place for place in range(len(units) - 1, -1, -1) if text[place].strip()), _LAST)
@@ -264,8 +265,7 @@ def worth_of(
         units: the units of the whole text, or of its available parts.
         reach: approximate number of bytes that excerpts will show.
         weights: the weights of a kind whose structure determines its situation; None: the text determines it.
-        document: whether the text has headings or is prose; it is then an outcome only if a sure failure is near its
-            end.
+        document: whether the text has headings or is prose, so that fewer statements make it an outcome.
         lines: number of lines in the whole text.
         compared: the lines that are new since an earlier run; None: no run to compare with. Other lines are worth less.
         summary: number of bytes at the beginning that summarise the text; their units are worth as much as a verdict.
@@ -320,7 +320,7 @@ def _find_aside_units(units: Units, asides: Sequence[Section]) -> set[int]:
 
 
 def _add_novelty(base: dict[int, float], units: Units, compared: Novelty) -> None:
-    """Adds worth to lines that are new since an earlier run, and reduces the worth of statements that it also made."""
+    """Adds worth to lines that are new since an earlier run; reduces the worth of statements that both runs made."""
     new = dict(compared.new)
     for place, start in enumerate(units.start):
         if start in new:
@@ -334,8 +334,8 @@ def _add_ends(
 ) -> None:
     """Adds the worth of being near an end, which falls with each byte between unit and end; asides do not count.
 
-    Units before each `failed` end are worth as much as those before the end of the text. That end gets less reach,
-    because after a failure a run only cleans up.
+    Units before each `failed` end are worth as much as those before the end of the text. If there is a failed end, the
+    end of the text gets less reach, because after a failure a run only cleans up.
     """
     # The ends share one reach: two failed ends must not take the room of everything else.
     tail = weights.tail_reach / (1 + len(failed))

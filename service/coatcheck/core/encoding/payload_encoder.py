@@ -110,8 +110,8 @@ class PayloadEncoder:
     def open(self, media_type: str | None) -> "tuple[PayloadForm, PayloadEncoder] | None":
         """Returns the payload's form, and an encoder that measured and sampled its text.
 
-        None if the payload's bytes are its text. An envelope is opened only if the payload is held as a whole. Call
-        this after `end`.
+        Returns None if the payload's bytes are its text. An envelope is opened only if the payload is held as a whole.
+        Call this after `end`.
         """
         if self._shown is not None and self._form is not None and self._decoder is not None:
             self._shown.end(self._decoder.decode(b"", is_last=True))

@@ -36,7 +36,7 @@ _RAW_LEVEL = -131072
 _DECODING: dict[int, int] = {zstd.DecompressionParameter.window_log_max: FRAME_BYTES.bit_length() - 1}
 """Decoding options. A window that is larger than a frame's content means a damaged header, and is refused."""
 _WORTH = 1.05
-"""Minimum ratio of the first frame for compressing the others too."""
+"""Minimum compression ratio of the first frame. If it is lower, the other frames are stored without compression."""
 _FIRST_BYTES = -64
 """As signed bytes, UTF-8 continuation bytes (0x80 to 0xBF) are those below -64."""
 

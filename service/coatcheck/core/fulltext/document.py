@@ -41,9 +41,10 @@ from coatcheck.core.passages.terms import ASKING, KANA, PARTICLES, STOPWORDS
 ENDS: Final = SAMPLE_BYTES
 """Bytes at either end of a payload's text that are indexed."""
 MAX_KEYS: Final = 50_000
-"""Maximum different keys of one document; a payload with more is not text, and is found by those of its beginning."""
+"""Maximum different keys of one document. A payload with more keys is hardly text; it is found only by the keys of its
+beginning."""
 _Text = tuple[bytes, list[str]]
-"""The ASCII of a document, and its texts between blanks that are not ASCII, each once."""
+"""The ASCII text of a document, and its words between blanks that are not ASCII, each once."""
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -52,9 +53,10 @@ def keys_of(documents: Sequence[tuple[Artifact, tuple[bytes, ...]]]) -> list[NDA
     """Returns the keys of each of one or more documents, sorted, without duplicates.
 
     Args:
-        documents: of the artifact, its title, URLs, names, command, labels and hints are used. With it, the payload's
-            text, or its two ends, in UTF-8 as far as it is valid, or in UTF-16 with its mark. Of incomplete UTF-16, the
-            second end is lost.
+        documents: the artifact of each document, and its payload's text or the two ends of that text. Of the artifact,
+            titles, URLs, the tool's name, the command and labels are used. The text is UTF-8 as far as it is valid, or
+            UTF-16 with a byte order mark. The second end of a UTF-16 text has no mark, so it is read in the byte order
+            of this machine.
     """
     texts = [_read(artifact, parts) for artifact, parts in documents]
     all_keys = np.sort(_collect_keys(texts))  # `np.unique` of many takes twenty times as long
@@ -108,8 +110,8 @@ def fingerprint(
 ) -> int:
     """Returns 63 bits that identify the state of an artifact from which a document was made.
 
-    Another artifact may reuse the row, its labels may change, a view may be added, and it may be declared again. A
-    result of the index therefore counts only while its fingerprint matches.
+    Another artifact may reuse the row; an artifact's labels may change, a view may be added, and it may be declared
+    again. A result of the index therefore counts only while its fingerprint matches.
     """
     text = f"{number}\0{_moment(created_at)}\0{labels or ''}\0{view or ''}"
     if declared_at is not None:

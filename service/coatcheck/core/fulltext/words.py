@@ -1,12 +1,12 @@
-"""Splits text into words in compared form, and maps words to keys; of ASCII, `ascii_keys` does it for many texts.
+"""Splits text into words in the form that is compared, and maps words to keys.
 
 A chunk is a word, several words that belong together (an identifier, a path, an address, a number), or a run of a
 script without blanks. Words are folded and reduced to stems. Runs of Chinese, Japanese and Korean become single
 characters and pairs of neighbours, runs of Thai and related scripts triples. An identifier or a path is found by its
 parts in their order: `src/app/main.py` is found by `app/main.py` and by `main`, but not by `main/app`.
 
-ASCII texts are split together, as arrays of bytes, and one of each different word is read as text: most words of a text
-recur in it and in its neighbours, also the numbers of which its times and addresses consist.
+`ascii_keys` splits many ASCII texts together, as arrays of bytes, and reads each different word as text only once. Most
+words recur in their text and in neighbouring texts, even the numbers in times and addresses.
 """
 
 import hashlib
@@ -34,8 +34,8 @@ MAX_WORD: Final = 128
 _MAX_PARTS: Final = 6
 """Maximum parts of a word; a word with more parts is a digest rather than an identifier."""
 _CACHED_TEXTS: Final = 8_192
-"""Maximum entries in each cache of keys: for texts between blanks, for words, and for pairs. With more entries,
-indexing takes as long."""
+"""Maximum entries in each cache of keys: for texts between blanks, for words, and for pairs. More entries would not
+make indexing faster."""
 _CACHED_CHARS: Final = 64
 """Maximum characters of a text between blanks whose keys are cached: longer texts rarely occur again."""
 
@@ -235,7 +235,7 @@ _MASKS: Final = np.array([(1 << (8 * size)) - 1 for size in range(_STEP_BYTES + 
 _LONG_WORD: Final = 0x80 << 56
 """More than any 8 bytes of ASCII."""
 _MIN_TABLE_BITS: Final = 14
-"""Bits of the smallest table: 16,384 entries of 4 bytes, with few collisions among a page's words."""
+"""Bits of an index into the smallest table: it has 16,384 entries of 4 bytes, and few collisions for a page's words."""
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -245,18 +245,19 @@ class _Words(NamedTuple):
     starts: Indexes
     ends: Indexes
     codes: Numbers
-    """Equal if the words are."""
+    """Numbers that are equal if the words are equal."""
     joints: Indexes
-    """Indices of words that a joint connects with the next one."""
+    """Indices of words that a joint connects with the next word."""
 
 
 def ascii_keys(texts: Sequence[bytes]) -> Numbers:
     """Returns the keys of each text, possibly with duplicates, with the text's index above their KEY_BITS.
 
-    Those of one text are in the order in which its words, then its pairs of words occur.
+    If there is only one text, its keys are in the order of their first occurrence: first the keys of words, then those
+    of pairs of words.
     """
-    # All texts at once, with numpy: seven times as fast as one word after the other (measured on 1.7 MB of Python). The
-    # keys are the same.
+    # All texts are split at once, with numpy. The keys are the same as if one word were read after the other, but it is
+    # seven times as fast (measured on 1.7 MB of Python).
     texts = [_ASCII_APOSTROPHES.sub(b"", text) if b"'" in text else text for text in texts]
     whole = b"\n".join([b"", *texts, bytes(_STEP_BYTES)])
     words = _words_in(whole)
@@ -264,13 +265,13 @@ def ascii_keys(texts: Sequence[bytes]) -> Numbers:
     at, word = _number_values(words.codes)
     text = whole.decode("ascii")
     distinct_words = [ascii_word(text[start:end]) for start, end in _pairs(words.starts, words.ends, at)]
-    # What is joined are the last part of a word and the first one of the next.
+    # A joint connects the last part of a word with the first part of the next word.
     firsts, lasts = _hashes([each.first for each in distinct_words]), _hashes([each.last for each in distinct_words])
     earlier, later = word[words.joints], word[words.joints + 1]
     at, pair = _number_values(lasts[earlier] * _SPREAD ^ firsts[later])
     keys = [each.keys for each in distinct_words]
     keys += [(pair_key((distinct_words[a].last, distinct_words[b].first)),) for a, b in _pairs(earlier, later, at)]
-    # Each of a text's words and pairs once.
+    # Each word and each pair of a text is taken once.
     bounds = np.searchsorted(words.starts, np.cumsum([1, *(len(text) + 1 for text in texts)]))
     owner = np.repeat(np.arange(len(texts)) * len(keys), np.diff(bounds))
     there = np.zeros(len(texts) * len(keys), dtype=np.bool_)
@@ -279,7 +280,7 @@ def ascii_keys(texts: Sequence[bytes]) -> Numbers:
     present = np.flatnonzero(there)
     owner = present // max(1, len(keys))
     number = present - owner * len(keys)
-    # From "word n is in text m" to its keys: a word has several, one for each of its parts.
+    # Each "word n is in text m" is replaced by the keys of the word, which are several if the word has parts.
     counts = np.array([len(mine) for mine in keys], dtype=np.int64)
     mine = counts[number]
     begin = np.cumsum(counts)[number] - np.cumsum(mine)
@@ -297,9 +298,9 @@ def _pairs(earlier: Indexes, later: Indexes, at: Indexes) -> Iterable[tuple[int,
 
 
 def _words_in(whole: bytes) -> _Words:
-    """Returns the words of a text that begins with a blank and ends with some NUL."""
+    """Returns the words of a text, which must begin with a blank and end with at least _STEP_BYTES NULs."""
     classes = np.frombuffer(whole.translate(_CLASSES), dtype=np.uint8)
-    # A word is where the class of bytes changes.
+    # Words begin and end where the class of bytes changes.
     inside = classes == _WORD_CLASS
     edges = np.flatnonzero(inside[1:] != inside[:-1]) + 1
     starts, ends = edges[::2], edges[1::2]
@@ -311,7 +312,7 @@ def _words_in(whole: bytes) -> _Words:
     eights = np.ndarray(len(whole) - _STEP_BYTES + 1, dtype="<u8", buffer=whole, strides=(1,))
     codes = eights[starts] & _MASKS[np.minimum(sizes, _STEP_BYTES)]
     offset, longer = _STEP_BYTES, np.flatnonzero(sizes > _STEP_BYTES)
-    # Longer ones get a number for the first eight letters and the next eight together, and so on.
+    # For longer words, the code so far and the next eight letters are replaced by one number, until a word ends.
     while len(longer):
         tails = eights[starts[longer] + offset] & _MASKS[np.minimum(sizes[longer] - offset, _STEP_BYTES)]
         (_, head), (_, tail) = _number_values(codes[longer]), _number_values(tails)
@@ -327,9 +328,9 @@ def _words_in(whole: bytes) -> _Words:
 
 
 def _number_values(values: Numbers) -> tuple[Indexes, Indexes]:
-    """Returns where each different value occurs first, and for every value, which of these it equals.
+    """Numbers the different values. Returns where each of them occurs first, and the number of every value.
 
-    Values are looked up where the first with the same hash is; the few that differ from it are sorted.
+    Each value is compared with the first value of the same hash. The few that differ from that one are sorted instead.
     """
     count = len(values)
     positions = np.arange(count, dtype=np.int32)

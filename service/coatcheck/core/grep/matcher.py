@@ -2,8 +2,8 @@
 
 Callers' patterns are RE2 expressions over bytes, which RE2 searches in linear time whatever the pattern is.
 (`core/text/scan.py` compiles the service's own patterns.) A call of RE2 cannot be interrupted. Each pattern therefore
-knows its maximum time per byte, and one call gets only as many bytes as it can process in time in the worst case.
-Except for patterns with large repetitions, these are all bytes available.
+knows its maximum time per byte, and one call gets only as many bytes as it can process in time in the worst case. Only
+patterns with large repetitions get fewer bytes than are available.
 
 A hit is a matching line. In a line of more than 2,000 bytes, every stretch of 2,000 bytes that begins with a match is a
 separate hit, so that each stretch can be counted, skipped and reached.
@@ -28,7 +28,7 @@ _STEP_SECONDS = 5e-9
 MIN_PIECE_BYTES = 8 * 1024
 """Bytes that a pattern must be able to search within WORST_SECONDS; otherwise it is refused."""
 WORST_SECONDS = 2.0
-"""Maximum seconds of one call of RE2. Whoever chooses the bytes for a call must keep to it."""
+"""Maximum seconds of one call of RE2. A caller must choose the bytes for a call so that it keeps to this time."""
 
 _Match = Callable[[Any, bytes, int, int], list[tuple[int, int]]]
 _ANY_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
@@ -183,6 +183,7 @@ class PatternScan:
         hits: the hits of the requested page, in order.
         count: hits so far, including those before and after the page.
         expired: whether the deadline passed before the scan was complete; `mark()` tells where it stopped.
+        page_end: the position after the last hit of the page; None until the page is full.
         in_pieces: whether some line was too long to be searched at once.
         piece: maximum bytes of a line that is searched at once.
         overlap: length in bytes of the longest match that is certain to be found in a line searched in pieces.

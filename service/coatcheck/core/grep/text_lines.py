@@ -31,7 +31,7 @@ LINE_BYTES = 8_000
 CONTEXT_BYTES = 2_000
 """Maximum bytes shown of a context line, as long as the budget has room for several hits."""
 _SEVERAL_HITS = 8
-"""Number of hits that should fit: while fewer do, lines are shortened to make room for more hits."""
+"""Number of hits that should fit. While fewer fit, lines are shortened to make room for more."""
 MATCH_BYTES = 1_000
 """Maximum bytes shown of one match."""
 _COUNTED_HITS = 24
@@ -321,7 +321,7 @@ class ShownHits(Struct, frozen=True):
 def compose(hits: list[Around], budget: ClipBudget, context: int, tokenizer: Tokenizer) -> ShownHits:
     """Returns as many hits as fit the budget: in whole lines while several fit, otherwise in shortened lines.
 
-    If not even a shortened hit fits, there are none.
+    If not even a shortened hit fits, the result has no hits.
     """
     hits = [_in_last_frame(around) for around in hits]
     best = ShownHits([], "", 0, [], None)

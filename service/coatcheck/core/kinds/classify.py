@@ -22,8 +22,8 @@ _FILE_TYPE: Final = re.compile(
 """Matches media types of files. They count only if the structure indicates no other kind."""
 _OBJECT: Final = re.compile(rb'(?:\xef\xbb\xbf)?[\s\[]*\{\s*"[^"\n]{0,200}"\s*:')
 _MUCH: Final = 60
-"""A text with more bytes of valid JSON before an error is JSON; with fewer, it may only look like JSON, as
-`[12:30:01] started` does."""
+"""A text with more than this many bytes of valid JSON before an error is JSON. A text with fewer may only look like
+JSON, as `[12:30:01] started` does."""
 _DIFF: Final = re.compile(
     rb"^(?:diff --git |diff -\w+ |--- \S[^\n]*\n\+\+\+ \S|\*\*\* \S[^\n]*\n--- \S|Index: \S+\n={20,})", re.MULTILINE
 )
@@ -41,7 +41,7 @@ _ENCODED: Final = re.compile(
 )
 _CONTROLS: Final = bytes([*range(7), *range(16, 26), *range(28, 32), 127])
 _HEAD_BYTES: Final = 8 * 1024
-"""Bytes at the beginning that decide the kind. They are few, because examining them costs time in every put."""
+"""Bytes at the beginning that decide the kind. The number is small, because examining them costs time in every put."""
 _MESSAGE_BYTES: Final = 2 * 1024
 """Maximum bytes of the message before a diff."""
 
@@ -100,7 +100,7 @@ def _sends_diff(head: bytes) -> bool:
 
 
 def _is_diff(head: bytes) -> bool:
-    """Returns whether a text is a diff: it has hunks, and a header near its beginning, or hardly any other lines."""
+    """Returns whether a text is a diff: it has hunks, and a header near its beginning or hardly any other lines."""
     if not any(word in head for word in _DIFF_WORDS):
         return False
     header, hunk = _DIFF.search(head), _HUNK.search(head)

@@ -86,7 +86,7 @@ _STAMPED: Final = BlockPattern(
     r"(?:(?:[^a-z\s]\S{0,30} +){0,4}?\S{0,12}?|[\w.@/-]{1,40}:? \[?)(?:\d\d:\d\d:\d\d\b"
     r"|\d{4}[-/.]\d\d[-/.]\d\d[T _-]\d\d:)"
     rf"|(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE)\b{_COLOUR} ?(?:[:\]|(]| {{2,}}\S| [\w.]+:)"
-    r"|\d+\.\d{6}\]|1[5-9]\d{8}[. :]|[IWEF]\d{4} |\d{1,3}>\d? ?[A-Z\d]"  # a kernel's, since 1970, klog, syslog
+    r"|\d+\.\d{6}\]|1[5-9]\d{8}[. :]|[IWEF]\d{4} |\d{1,3}>\d? ?[A-Z\d]"  # kernel, seconds since 1970, klog, syslog
     r"|(?:time|ts|level|lvl|severity)=\S|\S+ \S+ \S+ \[\d\d/[A-Z][a-z]{2}/\d{4}:)"
 )
 _NUMBER: Final = re.compile(rb" {0,9}(\d{1,7})(?:[:|\t]|\xe2\x86\x92| [|:] ?| \xe2\x94\x82| {1,2}\S)")
@@ -196,5 +196,5 @@ def find_markers(sample: PayloadSample) -> tuple[Marker, ...]:
             if match and match.lastgroup is not None:
                 markers.setdefault((match.lastgroup, match.group().strip()[:_MARKER_CHARS]))
     pairs = list(markers)
-    del pairs[2 : 2 - _MAX_MARKERS]  # of too many, the first two and the last six stay
+    del pairs[2 : 2 - _MAX_MARKERS]  # if there are too many, the first two and the last six are kept
     return tuple(Marker(name, value) for name, value in pairs)

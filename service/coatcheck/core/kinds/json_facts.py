@@ -1,7 +1,7 @@
 """Describes JSON documents, and images, other binaries and documents.
 
-Of JSON, the short values near its top, and every distinct key once, breadth first, by path; of the others, what their
-headers say, never their contents.
+A JSON document is described by the short values near its top, and by its keys with their paths: each distinct key once,
+breadth first. The others are described by what their headers say, never by their contents.
 """
 
 import re
@@ -27,20 +27,20 @@ from coatcheck.core.records.stream import read_records
 from coatcheck.core.text.count import first_of, format_count
 
 _MAX_CELLS: Final = 40
-"""Cells of a notebook that are named."""
+"""Maximum cells of a notebook that are named."""
 _MAX_LINES: Final = 120
-"""Lines of keys after which no deeper ones are read."""
+"""Maximum lines of keys; deeper keys are then not read."""
 _MAX_CHARS: Final = 16_000
-"""Characters of such lines after which no deeper ones are read: half of what the largest card shows."""
+"""Characters of the lines of keys after which no deeper keys are read: half of what the largest card shows."""
 _VALUE: Final = 80
 """Maximum characters of a short value."""
 _KEYS: Final = 200
 """Maximum keys that are named at one place."""
 _OF_LINES: Final = 24
-"""Maximum keys that are named at one place in JSON lines, which are shown themselves."""
+"""Maximum keys that are named at one place in JSON lines, because a card shows some of these lines."""
 _CONTAINERS: Final = frozenset([dict, list])
 _MAP: Final = 40
-"""Members from which an object with similar members is a map: its keys are data."""
+"""An object with more members than this, all of one type, is a map: its keys are data."""
 
 
 def describe_json(payload: PayloadProbe) -> Description:
@@ -51,7 +51,7 @@ def describe_json(payload: PayloadProbe) -> Description:
     value = reading.value
     if reading.complete and (notebook := of_notebook(sample.head)) is not None:
         return _notebook(notebook.entries)
-    # The first line says how much of the document the others are true of.
+    # The first line says of how much of the document the other lines are true.
     if reading.lines:
         first = f"JSON lines; keys of {'all' if reading.all_lines else 'the first'} {reading.lines}:"
     elif not reading.complete:
@@ -70,7 +70,7 @@ def describe_json(payload: PayloadProbe) -> Description:
 
 
 def _notebook(cells: Sequence[OutlineEntry]) -> Description:
-    """Returns the cells with what those that failed raised, or if none did, with what each printed."""
+    """Returns a notebook's cells: the failed ones with their errors or, if none failed, each with what it printed."""
     failed = [cell for cell in cells if (cell.detail or "").startswith(FAILED)]
     beginning = FAILED if failed else ""
     details = [cell.detail if (cell.detail or "").startswith(beginning) else None for cell in cells]

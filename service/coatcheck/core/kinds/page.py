@@ -36,7 +36,8 @@ _NOT_A_PAGE: Final = re.compile(
 """Matches lines of documentation, code and templates, which are full of tags."""
 _MARKDOWN: Final = re.compile(rb"^(?:#{1,6} [^\n#]*[^\W_]|```\w*\r?$)", re.MULTILINE)
 _SORTS: Final = 3
-"""Elements, sorts of them, and lines of Markdown from which a text is a piece of a page, or is none."""
+"""Minimum end tags and minimum sorts of elements in a piece of a page. A text with this many lines of Markdown is no
+page."""
 _EACH: Final = 220
 """Maximum bytes per tag in a piece of a page."""
 
@@ -53,9 +54,10 @@ _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?=T|$)")
 _TITLE: Final = 10
 """Minimum characters of a title without a site's name."""
 _DESCRIBED: Final = 1024**2
-"""Bytes from which a page's own description is shown: its text may not be, or is long."""
+"""A description that a page gives of itself is shown if the page has more than this many bytes, because its text is
+long, or perhaps not shown."""
 _MAX_TEXT_STARTS: Final = 3
-"""Maximum beginnings of text in a page made of scripts, whose description may say more."""
+"""A page with fewer beginnings of text than this is made of scripts, and its description may say more than its text."""
 _FIELD_CHARS: Final = 300
 """Maximum characters of a title and of a description: what a card has room for."""
 _LONG: Final = 2_000
@@ -278,7 +280,8 @@ def _of_lines(sample: PayloadSample) -> PageFetch | None:
         label = _LABEL.fullmatch(line_text)
         if (sentence := _SENTENCE.fullmatch(line_text)) and not labels:
             size += len(line)
-            # A sentence introduces a page only with a colon at its end. Any other counts only if it says what failed.
+            # A sentence introduces a page only with a colon at its end. Any other sentence counts only if it says what
+            # failed.
             status = _STATUS.search(sentence[2])
             if sentence[2] != ":" and (status is None or sample.size > _FAILURE):
                 return None
@@ -298,8 +301,8 @@ def _of_lines(sample: PayloadSample) -> PageFetch | None:
 
 
 def _title_of(text: str) -> str | None:
-    """Returns the title of a page that has none beside it: that in its own head, or its first heading."""
-    if text.startswith("%PDF-"):  # as text, in which its bytes beyond ASCII are lost
+    """Returns the title of a page that has no title beside it: the title in its own head, or its first heading."""
+    if text.startswith("%PDF-"):  # a PDF that was stored as text, without its bytes beyond ASCII
         data = text.encode("utf-8", "replace")
         return pdf_title(PayloadSample(data, b"", len(data)))
     head = text[:_HEAD_CHARS].encode("utf-8", "replace")

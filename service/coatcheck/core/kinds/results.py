@@ -34,13 +34,14 @@ _MIN_TEXT_CHARS: Final = 60
 """Minimum characters of such a piece, however many results there are: less would not be a clause."""
 _MORE: Final = 1_200
 """Maximum characters of a result's text that are kept for a card. The card first shows a piece of every text, then the
-rests in turn."""
+rest of each."""
 
 _TOOL: Final = re.compile(r"(?:^|web|internet|[-_.])search(?:$|[-_.]?(?:web|results|engine|internet))")
 _INSIDE: Final = re.compile(r"code|file|text|grep|repo|issue|doc|mail|symbol")
 """Matches tools that search something other than the web."""
 _ADDRESS: Final = BlockPattern(r"^[ \t]*(?:[-*] )?(?:\**\w{2,8}\**:\**[ \t]*)?<?https?://\S+[ \t]*$|\]\(https?://")
-"""Every printed list of results has this; the expression below is slow to find that there is none."""
+"""Every printed list of results has a match of this pattern. It is searched for first, because `_LISTED` is slow to
+find that a text has no results."""
 _LISTED: Final = re.compile(
     rb"^[ \t]*(?:\d{1,3}[.)]|\[\d{1,3}\]|#{2,4} |\**[Tt]itle\**:|---).*\n+[ \t]*(?:[-*] )?(?:\**\w{2,8}\**:\**[ \t]*)?"
     rb"<?https?://\S{4,}[ \t]*$"
@@ -50,9 +51,10 @@ _LISTED: Final = re.compile(
 """Matches a result as a program prints it: a marked title above an address, or a linked title of words with a text."""
 _HEADING: Final = re.compile(rb"^#{1,6} \S", re.MULTILINE)
 _LINES: Final = 12
-"""Maximum lines of one printed result, about; an index of links has hardly any text beside them, a document more."""
+"""Maximum lines per printed result, on average; a document has more lines for each link."""
 _WORDS: Final = 60
-"""Approximate bytes of title and address of a printed result, and minimum bytes of its text."""
+"""Approximate bytes of title and address of a printed result, and minimum bytes of its text: an index of links has
+hardly any text beside them."""
 
 
 def is_search_tool(name: str | None) -> bool:
@@ -79,7 +81,7 @@ def is_search_answer(value: object) -> bool:
 def find_results(value: object, depth: int = 0) -> list[Record]:
     """Returns the longest list of results in a response: records with a URL and a title, of which some have a text.
 
-    Empty if there is none.
+    The list is empty if there is none.
     """
     if isinstance(value, list):
         every = cast("list[object]", value)

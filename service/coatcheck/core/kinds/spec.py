@@ -35,15 +35,15 @@ class KindSpec(Struct, frozen=True, kw_only=True):
     names: bool = False
     """Whether `describe` finds a title, a URL or a media type, which are needed even if no card is cut."""
     facts_share: float = 0.25
-    """Maximum share that facts get of the tokens of a card that remain after the names. 1: facts replace excerpts, if
-    there are any facts."""
+    """Maximum share that facts get of a card's tokens that remain after the names. 1: facts replace excerpts, if there
+    are any facts."""
     weights: CardWeights | None = None
     """Weights for a kind whose structure shows that a text is not a program's outcome; None: the text itself
     decides."""
     has_fields: bool = True
     """Whether lines may have fields, which rendering leaves out."""
     prose: bool = False
-    """Whether a text of this kind consists of sentences: then only a certain failure near its end makes it an
+    """Whether a text of this kind consists of sentences, so that a failure that it only mentions makes it no
     outcome."""
     readable: bool = True
     """Whether the bytes of the payload are text."""

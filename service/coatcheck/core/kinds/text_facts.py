@@ -24,19 +24,21 @@ from coatcheck.core.structure import Table, read_drawn_rows, read_table
 from coatcheck.core.text.count import first_of, format_count
 
 _MAX_COMMITS: Final = 30
-"""Commits that are named. Chosen, not measured."""
+"""Maximum commits that are named. Chosen, not measured."""
 _HEAD_BYTES: Final = 16 * 1024
 """Bytes at the beginning that tell commits and manuals from other texts."""
 _OUTLINED_BYTES: Final = 64 * 1024
-"""Bytes at the beginning that are examined, in about 2 ms; for a larger text, the outline says where it ends."""
+"""Bytes at the beginning that are examined, in about 2 ms. For a larger text, the facts say how many lines these
+are."""
 _SOURCE: Final = 256 * 1024
-"""Bytes at the beginning of a source file or a document that are examined, in 8 ms; half of that of a large one."""
+"""Bytes at the beginning of a source file or a document that are examined, in 8 ms; half as many if the sample does not
+have the whole file."""
 
 
 def describe_diff(payload: PayloadProbe) -> Description:
     """Returns the commits and files of a complete diff, largest changes first; nothing if a file cannot be counted.
 
-    For a larger one, its survey has them.
+    For a diff that the sample does not contain whole, the survey has these facts.
     """
     if not payload.sample.whole:
         return Description(parts=OUTLINE)
@@ -53,7 +55,7 @@ def describe_diff(payload: PayloadProbe) -> Description:
 def describe_output(payload: PayloadProbe) -> Description:
     """Returns records or commits of a text that is available in full; for a larger one, its survey has the records.
 
-    A document or a source file that a tool printed without records is described by its headings or symbols.
+    If there are no records, a document or a source file that a tool printed is described by its headings or symbols.
     """
     listing = _describe_list(payload)
     if not payload.sample.whole:
@@ -72,7 +74,7 @@ def describe_output(payload: PayloadProbe) -> Description:
 
 
 def describe_source(payload: PayloadProbe) -> Description:
-    """Returns records, and symbols or headings at the outer levels with their lines; else what describes an output."""
+    """Returns records, and symbols or headings at the outer levels with their lines; or else as `describe_output`."""
     records = tell(documents_in(payload.sample.head)).facts if payload.sample.whole else []
     outlined = _describe_list(payload) or _describe_outline(payload, SOURCE, _is_block if records else _is_part)
     return _beside(records, outlined) if records or outlined else describe_output(payload)
@@ -87,7 +89,7 @@ def _is_part(entry: OutlineEntry) -> bool:
 
 
 def _is_block(entry: OutlineEntry) -> bool:
-    """Returns whether an entry is more than a record, which facts of records tell."""
+    """Returns whether an entry is neither a phase nor a record, which the facts about records describe."""
     return entry.what not in {"phase", "item"}
 
 
@@ -105,10 +107,10 @@ def _describe_outline(
 
 
 def _first_lines(sample: PayloadSample, most: int = _OUTLINED_BYTES) -> tuple[bytes, str]:
-    """Returns the whole lines that are examined, and the words for them if there are more.
+    """Returns the whole lines that are examined, and words that say how many these are if there are more.
 
-    These are at most so many bytes; a text with few landmarks, and files of settings, whose parts are found faster, are
-    examined as far as available.
+    At most `most` bytes are examined. Exceptions are files of settings, whose parts are found faster, and complete
+    manuals, which have few landmarks: they are examined as far as they are available.
     """
     head = sample.head
     if len(head) > most and (yaml_form(head) == "keys" or (sample.whole and is_manual(head[:_HEAD_BYTES]))):
@@ -153,7 +155,7 @@ def _commits(sample: PayloadSample) -> Description:
 
 
 def _documents(sample: PayloadSample) -> Description:
-    """Returns where the documents of a YAML stream begin, and how many of each kind a short one has."""
+    """Returns where the documents of a YAML stream begin and, for a short stream, how many of each kind it has."""
     data, where = _first_lines(sample)
     entries = landmarks(PROSE, (), data)
     described = _describe_entries(entries, where) or NOTHING
@@ -164,7 +166,7 @@ def _documents(sample: PayloadSample) -> Description:
 
 
 _MAX_COLUMNS: Final = 200
-"""Columns of a table that are named. Chosen: the card's budget cuts the line earlier."""
+"""Maximum columns of a table that are named. Chosen: the card's budget cuts the line earlier."""
 _SEPARATORS: Final = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
 
 
@@ -189,7 +191,7 @@ def describe_table(payload: PayloadProbe) -> Description:
 
 
 def _rows(data: bytes, table: Table) -> tuple[list[list[str]], list[int]]:
-    """Returns the rows of a whole table, with their lines; none if quoting is broken, or anything else is in it."""
+    """Returns the rows of a whole table, with their lines; none if quoting is broken, or other text is there."""
     text = data.decode("utf-8-sig", "replace")
     if not table.plain:
         return read_drawn_rows(text) if table.delimiter == "|" else ([], [])

@@ -18,7 +18,7 @@ class MediaFacts(Struct, frozen=True, kw_only=True):
 
     media_type: str
     lines: tuple[str, ...]
-    """The first one names the format and its main facts."""
+    """Lines for a card, of which the first names the format and its main facts."""
     title: str | None = None
 
 
@@ -34,7 +34,7 @@ def describe(sample: PayloadSample, media_type: str | None) -> MediaFacts:
         if sample.head[:2] == b"PK" and (entries := archives.zip_entries(sample)) is not None:
             special = archives.zip_format(entries) or binary_format
             media_type, lines = special.media_type, archives.describe_archive(special.name, entries)
-            lines = (special.name,) if documents.is_office(media_type) else lines  # its files are not what it says
+            lines = (special.name,) if documents.is_office(media_type) else lines  # its files' names say nothing
         elif media_type == documents.PDF:
             pages, title = documents.pdf_pages(sample), documents.pdf_title(sample)
             lines = (f"{binary_format.name}, {format_count(pages, 'page')}" if pages else binary_format.name,)

@@ -60,7 +60,7 @@ def describe_archive(
 
 
 def _folders(files: Sequence[ArchiveEntry]) -> list[str]:
-    """Returns a line with the outermost folders that divide the files, those with most files first; none if none do."""
+    """Returns a line with the outermost folders that divide the files, most files first; no line if none do."""
     names = [entry.name for entry in files]
     start = commonprefix(names).rfind("/") + 1
     file_counts = Counter(name[: name.index("/", start) + 1] for name in names if "/" in name[start:])

@@ -80,7 +80,7 @@ def _decode_escape(match: re.Match[bytes]) -> bytes:
 
 
 def _trailer(sample: PayloadSample) -> bytes:
-    """Returns the last trailer, which later changes of the file replace; empty if that is compressed."""
+    """Returns the last trailer, which is in force after all changes of the file; empty if it is compressed."""
     end = sample.tail or sample.head
     at = end.rfind(b"trailer")
     return end[at : at + _OBJECT_BYTES] if at > end.rfind(b"/XRef") else b""

@@ -18,7 +18,7 @@ from coatcheck.core.artifact import PayloadSample
 Facts = tuple[str, ...]
 Sides = tuple[int, int]
 HEADER_FAULTS: Final = (struct.error, IndexError, ValueError, OverflowError, ZeroDivisionError)
-"""What reading a header raises that is cut off, or makes no sense."""
+"""The errors that reading a header raises if the header is cut off or makes no sense."""
 _PIXELS_LIMIT: Final = 1 << 31
 """PNG's limit for a side (31 bits); a larger number is a damaged header."""
 _SECONDS_LIMIT: Final = 1_000 * 3_600
@@ -241,7 +241,7 @@ _DECLARED: Final = re.compile(rb"\s*<\?xml\s[^>]{0,200}?\bencoding\s*=\s*[\"']([
 _DECODED_BYTES: Final = 16 * 1024
 """Bytes at the beginning that must be text in the declared encoding."""
 _PREFIX: Final = 4096
-"""Bytes at the beginning by which a text is recognised that begins like a binary format."""
+"""Bytes at the beginning that are examined to recognise a text that begins like a binary format."""
 
 
 def identify(head: bytes) -> BinaryFormat | None:

@@ -45,18 +45,18 @@ _ESCAPED: Final = dict(zip(b'"\\abfnrtv', b'"\\\a\b\f\n\r\t\v', strict=True))
 
 _SIGNS: Final = (b"+", b"-", b"\\")
 _BODY: Final = {b" ", *_SIGNS}
-"""What the lines of a hunk begin with, but for empty ones that lost a blank."""
+"""First byte of each line in a hunk. An empty line, which has lost its blank, is an exception."""
 
 
 @final
 class Diff(StartScanner):
-    """Finds files, hunks and commits. A line inside a hunk, by the hunk's own counts, names no file."""
+    """Finds files, hunks and commits. A line that is inside a hunk, by the hunk's own counts, names no file."""
 
     def __init__(self) -> None:
         super().__init__()
         self._counts: list[list[int] | None] = []
         self._wanted = (0, 0)
-        """Lines that the open hunk has of the old file and of the new one."""
+        """Number of lines that the open hunk announces for the old file, and for the new file."""
         self._open = False
         """Whether the last entry is an incomplete hunk."""
         self._named = False
@@ -65,7 +65,7 @@ class Diff(StartScanner):
         self._folded: bytes | None = None
         """The subject of the last entry, which the next line may continue."""
         self._drawn: bool | None = None
-        """Whether a graph precedes the commits, by the first one."""
+        """Whether a drawn graph precedes the first commit, and so all commits; None: no commit was found yet."""
         self._old = b""
         """What the last `---` line named, as written."""
         self._sides = True
@@ -107,8 +107,8 @@ class Diff(StartScanner):
     def take_complete(self, *, end: bool = False) -> list[tuple[What, str, list[int] | None]]:
         """Returns the complete files, hunks and commits, and forgets them; with `end`, all of them.
 
-        Each has its title and, if they can be counted, the lines that it adds and removes, of which a file has those of
-        its hunks.
+        Each comes with its title and, if they can be counted, the numbers of lines that it adds and removes. The
+        numbers of a file are the sums over its hunks.
         """
         last, file = len(self.starts) - 1, -1
         for number, (start, counts) in enumerate(zip(self.starts, self._counts, strict=True)):
@@ -137,7 +137,7 @@ class Diff(StartScanner):
         return replace(entry, detail=detail, added=counts[0], removed=counts[1])
 
     def _count(self, data: bytes, start: int, end: int) -> None:
-        """Counts the lines of the open hunk up to the next mark; what follows a complete hunk does not belong to it."""
+        """Counts the lines of the open hunk between two offsets. Lines after a complete hunk do not belong to it."""
         counts = self._counts[-1] if self._counts else None
         if not self._open or end <= start or counts is None:
             return
@@ -161,9 +161,9 @@ class Diff(StartScanner):
         return False
 
     def _beyond(self) -> tuple[int, int]:
-        """Returns how many lines the hunk has beyond those that it announced of each file; negative: how many lack.
+        """Returns how many lines more the hunk has than it announced, for the old file and for the new file.
 
-        It counts its own first line, too.
+        A negative number says how many lines are missing. The hunk's first line, which announces them, is not counted.
         """
         added, removed, odd, lines = self._counts[-1] or (0, 0, 0, 0)
         lines -= odd + 1
@@ -174,7 +174,7 @@ class Diff(StartScanner):
             return
         commit = self._commit(line)
         if commit is None and _NAMED.match(line):
-            return  # a commit's message mentions another one
+            return  # the message of a commit mentions another commit
         self._open = False
         hunk = _HUNK.match(line)
         if hunk is not None:
@@ -198,7 +198,7 @@ class Diff(StartScanner):
             self._named = True
 
     def _commit(self, line: bytes) -> bytes | None:
-        """Returns the hash on a line that begins a commit, which its indented message does not."""
+        """Returns the hash on a line that begins a commit; None for any other line, such as a line of a message."""
         match = _COMMIT.fullmatch(line)
         if match is None:
             return None
@@ -230,7 +230,7 @@ class Diff(StartScanner):
             self.starts[-1] = replace(self.starts[-1], title=make_title(name))
 
     def _title(self, data: bytes, at: int) -> None:
-        """Completes a commit's title by its subject; a commit without one keeps its hash."""
+        """Adds the subject to a commit's title. The title of a commit without a subject stays its hash."""
         match = _SUBJECT.search(data, at, at + _HEADER)
         if match is not None and (following := _DIFF_LINES.find(data, at)) is not None and following[0] < match.start():
             match = None
@@ -262,9 +262,9 @@ class Diff(StartScanner):
 
 
 def _now(names: bytes) -> tuple[bytes, bool]:
-    """Returns the file's name, of the two on a `diff --git` line, and whether they have prefixes.
+    """Returns the new name of the two names on a `diff --git` line, and whether the names have prefixes.
 
-    If the two differ, a later line gives the new one.
+    If the names differ, the result is a guess, and a later line gives the new name.
     """
     if names.endswith(b'"'):
         first, last = names[: names.rfind(b' "', 0, -1)], names[names.rfind(b' "', 0, -1) + 1 :]
@@ -282,7 +282,7 @@ def _now(names: bytes) -> tuple[bytes, bool]:
 
 
 def _decode_word(word: re.Match[bytes]) -> bytes:
-    """Returns a word of a mail's header that was encoded because it is not ASCII; as it is if that is impossible."""
+    """Decodes a word of a mail's header that was encoded because it is not ASCII. A wrong encoding is left as it is."""
     try:
         raw = a2b_base64(word[3]) if word[2] in b"bB" else a2b_qp(word[3], header=True)
         return raw.decode(word[1].decode()).encode()

@@ -14,14 +14,15 @@ from coatcheck.core.text.count import plural
 from coatcheck.core.views.window import Extent, LineExtent
 
 _MAX_DEPTH: Final = 16
-"""Levels of a document that are merged; deeper ones count as read."""
+"""Maximum levels of a document that are merged; deeper levels are ignored, but count as read."""
 _MAX_ELEMENTS: Final = 200
-"""Elements of an array that are merged, evenly spread: their types differ seldom, and a large array would cost most."""
+"""Maximum elements of an array that are merged, evenly spread. The types of elements seldom differ, and merging all of
+a large array would take long."""
 _TYPES: Final[dict[type[object], str]] = {str: "string", int: "int", float: "number", bool: "bool", type(None): "null"}
 
 
 class Open(list[object]):
-    """A list that was not read to its end: it has at least these elements. Cards say so in a separate line."""
+    """A list that was not read to its end, so that it may have further elements. Cards say so in a separate line."""
 
 
 class Node(Struct, eq=False):
@@ -35,7 +36,7 @@ class Node(Struct, eq=False):
     item: "Node | None" = None
     """What the elements of the lists here have in common."""
     lengths: tuple[int, int] = (0, 0)
-    """Of the shortest list and the longest."""
+    """Lengths of the shortest and of the longest list here."""
 
 
 def merge(node: Node, value: object, depth: int = 0) -> None:
@@ -85,7 +86,7 @@ def _merge_elements(node: Node, elements: list[object], depth: int) -> None:
 
 
 _MAX_COLUMNS: Final = 1_000
-"""Columns that are listed; the others are counted."""
+"""Maximum columns that are listed; the others are counted."""
 _EXAMPLE_CHARS: Final = 40
 """Maximum characters of a column's example."""
 
@@ -150,7 +151,7 @@ class _Notebook(Struct):
     nbformat: int
     cells: list[msgspec.Raw] = []
     worksheets: list[_Sheet] = []
-    """Hold the cells, before format 4."""
+    """The sheets that contain the cells, before format 4."""
 
 
 _notebook: Final = msgspec.json.Decoder(_Notebook).decode
@@ -174,7 +175,7 @@ def of_notebook(data: bytes) -> OutlineEntries | None:
     if not cells and (notebook.worksheets or b'"cells"' not in data):
         return None
     at = data.find(cells[0]) if cells else 0
-    has_positions = not cells or data.find(cells[0], at + 1) < 0  # of equal bytes, it is unknown which are the cell
+    has_positions = not cells or data.find(cells[0], at + 1) < 0  # a cell whose bytes occur twice has no known place
     entries: list[OutlineEntry] = []
     line, offset = 1, 0
     for number, cell in enumerate(cells[:MAX_ENTRIES]):
@@ -196,7 +197,7 @@ def of_notebook(data: bytes) -> OutlineEntries | None:
 
 
 def _whole_lines(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """Returns the lines of a cell, if it shares none with another; otherwise nothing."""
+    """Returns the range of the lines of a cell, in bytes; (0, 0) if these lines also contain something else."""
     first = data.rfind(b"\n", 0, start) + 1
     after = data.find(b"\n", end) + 1 or len(data)
     alone = not data[first:start].strip() and not data[end:after].strip(b", \t\r\n")
@@ -217,7 +218,7 @@ def _describe_cell(number: int, raw: bytes) -> tuple[str, str | None]:
 
 
 def _describe_end(outputs: list[msgspec.Raw]) -> str | None:
-    """Returns the exception in what a cell put out, or the last short line of text."""
+    """Returns the exception among the outputs of a cell, or else the last short line of text."""
     printed = ""
     for raw in outputs:
         try:
@@ -231,4 +232,4 @@ def _describe_end(outputs: list[msgspec.Raw]) -> str | None:
         printed = next((line for line in reversed(list(lines)) if 0 < len(line) <= _PRINTED), printed)
     return (
         make_title(f"printed: {printed}") if printed and not printed.startswith("<") else None
-    )  # an object's own name
+    )  # `<…>` is the default name of an object

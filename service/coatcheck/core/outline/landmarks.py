@@ -1,9 +1,9 @@
 """The ways of finding entries in a payload, one per sort of payload, and the scanner for symbols of source files.
 
-The row of a kind names one of them (`core/kinds/spec.py`). Pure and bounded: cards use it while a payload is stored. A
-definition extends to the next of its level or above; scopes are not analysed: a nested definition is one that is
-indented further. Lines may be numbered, or have a file's name and a line number, as tools print them; comments and
-strings that span lines define nothing.
+The row of a kind names one of the ways (`core/kinds/spec.py`). Pure and bounded: cards use it while a payload is
+stored. A definition extends to the next definition of the same or an outer level. Scopes are not analysed: a definition
+is nested if it is indented further. Lines may be numbered, or have a file's name and a line number, as tools print
+them; comments and strings that span lines define nothing.
 """
 
 import re
@@ -47,13 +47,13 @@ _LINE: Final = 600
 _TAB: Final = 4
 """Columns of a tab stop; it only matters where a file mixes tabs and blanks."""
 _MAX_LEVEL: Final = 8
-"""Deepest level of a symbol; deeper ones count as this one."""
+"""Maximum level of a symbol; symbols that are nested more deeply get this level."""
 _PREFIX: Final = re.compile(PREFIX.encode())
 _INDENT: Final = re.compile(rb"[ \t]*")
 _TRAILING: Final = b" \t\r\n{:=("
 _UNNAMED: Final = re.compile(r"typedef (?:struct|enum|union)")
 _NAMED: Final = re.compile(rb"^\}[ \t]*(\w[^;\n]{0,80})?;", re.MULTILINE)
-"""Where the name of such a type is: on the line that ends it."""
+"""Matches the line that ends an unnamed type, and gives it its name."""
 _BODY: Final = 16 * 1024
 """Bytes of an unnamed type in which its end is searched for."""
 
@@ -78,13 +78,13 @@ class Symbols(StartScanner):
         self._ends = _ends(language)
         self._closing = language in CLOSING
         self._open: dict[int, int] = {}
-        """The last definition of each indentation whose end has not come yet."""
+        """For each indentation, the number of the last definition whose end was not found yet."""
         self._ended: dict[int, Position] = {}
         self._regions = Regions(language)
         self._details: list[str | None] = []
         self._indents: list[int] = []
         self._unnamed = 0
-        """How many entries there were after the last type whose name has not come yet; 0: none."""
+        """Number, from 1, of the last entry that is a type whose name was not found yet; 0: there is no such entry."""
 
     def feed(self, data: bytes, place: Position) -> None:
         """Processes whole lines, the first of which begins at this place."""
@@ -109,7 +109,7 @@ class Symbols(StartScanner):
             if not defines:
                 here, offset = here.after(data[offset:start]), start
                 after = here.after(data[start:end])
-                for each in [each for each in self._open if each >= depth]:  # what is deeper has ended before
+                for each in [each for each in self._open if each >= depth]:  # deeper definitions ended before
                     number = self._open.pop(each)
                     if self.starts[number].place.byte < here.byte:
                         self._ended[number] = after if each == depth and self._closing else here
@@ -126,12 +126,12 @@ class Symbols(StartScanner):
                 self._name(data, end, here.byte + end - start)
 
     def finish(self, end: Position, *, ends_line: bool) -> list[OutlineEntry]:
-        """Returns the definitions; `detail` says where in its file one is, if not here."""
+        """Returns the definitions. `detail` gives the place of a definition in its file, if its line says so."""
         entries = reaching(self.starts, end, ends_line=ends_line, ends=self._ended)
         return [replace(entry, detail=detail) for entry, detail in zip(entries, self._details, strict=True)]
 
     def _name(self, data: bytes, at: int, byte: int) -> None:
-        """Completes the title of an unnamed type, given that place `at` of the block is this byte of the text."""
+        """Adds the name to the title of an unnamed type. `at` in the block is the position `byte` in the text."""
         if not self._unnamed:
             return
         start = self.starts[self._unnamed - 1]
@@ -150,7 +150,7 @@ class Symbols(StartScanner):
 
 
 def _origin(prefix: re.Match[bytes] | None, line: int) -> str | None:
-    """Returns where a line says that it comes from, unless that is its place here."""
+    """Returns the place that a line says it comes from; None if it says nothing, or names its place in this text."""
     if prefix is None or not prefix[0]:
         return None
     path, number = prefix["path"], int(prefix["number"] or prefix["counted"])
@@ -161,15 +161,15 @@ def _origin(prefix: re.Match[bytes] | None, line: int) -> str | None:
 
 _BEGINNING: Final = Position(0, 0, 0)
 _HEAD_BYTES: Final = 16 * 1024
-"""Bytes at the beginning that tell how entries are found."""
+"""Bytes at the beginning that decide how entries are found."""
 _LINES: Final = 40
-"""Lines that tell whether a text is source as tools print it."""
+"""Maximum lines that are examined to find out whether a text is source as tools print it."""
 _MIN_LINES: Final = 3
-"""Lines below which a text is not considered source: any two lines may be numbered."""
+"""Minimum lines of a text that is taken for source, because any two lines may be numbered."""
 _WIDE: Final = 160
 """Bytes of a line that are examined."""
 _DEFINED: Final = 2
-"""Definitions at the beginning of a text from which it is considered source."""
+"""Minimum definitions at the beginning of a text that is taken for source."""
 
 
 def landmarks(landmark_rules: Landmarks, names: tuple[str | None, ...], data: bytes) -> list[OutlineEntry]:
@@ -177,8 +177,8 @@ def landmarks(landmark_rules: Landmarks, names: tuple[str | None, ...], data: by
 
     Args:
         landmark_rules: how entries are found in such a payload.
-        names: possible names of its file: titles, URLs.
-        data: all of it; lines and bytes refer to it.
+        names: possible names of the payload's file: titles, URLs.
+        data: the whole payload; the lines and bytes of entries refer to it.
     """
     if landmark_rules.structure is not None:
         return landmark_rules.structure(data, data.count(b"\n") + (not data.endswith(b"\n")), whole=True).entries
@@ -190,7 +190,7 @@ def landmarks(landmark_rules: Landmarks, names: tuple[str | None, ...], data: by
 
 
 def _json(head: bytes, _lines: int, *, whole: bool) -> OutlineEntries:
-    """Returns the cells of a complete notebook, or the places of a document that begins with `head`."""
+    """Returns the cells of a complete notebook, or the places in a JSON document that begins with `head`."""
     return (of_notebook(head) if whole else None) or of_json(head, whole=whole)
 
 
@@ -200,7 +200,7 @@ def _table(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
 
 
 def _find_list_scanner(head: bytes) -> OutlineScanner | None:
-    """Returns what finds a text's commits, documents or keys, if it has such parts."""
+    """Returns the scanner for a text's commits, documents or keys; None if it has no such parts."""
     if is_log(head):
         return Diff()
     if is_oneline(head):
@@ -225,7 +225,7 @@ def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None
 
 
 def _finds(scanner: OutlineScanner, head: bytes) -> bool:
-    """Returns whether a scanner finds enough in the whole lines of a beginning that it alone describes the text."""
+    """Returns whether a scanner finds at least _DEFINED entries in the whole lines of a text's beginning."""
     scanner.feed(head[: head.rfind(b"\n") + 1], _BEGINNING)
     return len(scanner.finish(_BEGINNING.after(head), ends_line=False)) >= _DEFINED
 
@@ -247,11 +247,12 @@ OUTPUT: Final = Landmarks(
         _find_list_scanner(head) or _find_source_scanner(names, head) or _source(names, head) or phase_scanner()
     )
 )
-"""Phases; what SOURCE has, if the text is source as tools print it, with or without line numbers."""
+"""Commits, parts of YAML or symbols, as in SOURCE, if the text has them, with or without line numbers; otherwise
+phases."""
 PROSE: Final = Landmarks(scanner=lambda names, head: _find_list_scanner(head) or _find_source_scanner(names, head))
 """Commits of a Git log; documents of a YAML stream; symbols of printed source."""
 PRINTED: Final = Landmarks(scanner=_find_source_scanner)
-"""Only symbols of printed source: for kinds that have sections, if this payload has none."""
+"""Only symbols of printed source. This is for payloads without sections, of kinds that usually have them."""
 
 
 def _is_printed_source(head: bytes) -> bool:

@@ -1,9 +1,9 @@
 """Patterns of definitions at the beginning of a line, by language.
 
-Line patterns in the syntax that RE2 and `re` share, and no parsers: source in an artifact is often a piece of a file,
-broken, or numbered by the tool that printed it; a line pattern finds what is there, in linear time. Python's own parser
-can be made to crash the process, as its documentation says, and parsers for a dozen languages are native code by a
-dozen authors. A pattern occasionally mistakes a call for a definition, which an outline tolerates.
+These are line patterns, in the syntax that RE2 and `re` share, and not parsers. Source in an artifact is often a piece
+of a file, broken, or numbered by the tool that printed it; a line pattern finds what is there, in linear time. Python's
+own parser can be made to crash the process, as its documentation says, and parsers for a dozen languages are native
+code by a dozen authors. A pattern occasionally mistakes a call for a definition, which an outline tolerates.
 """
 
 import re
@@ -15,7 +15,7 @@ PREFIX: Final = (
     r"(?:[ ]{0,7}(?P<counted>[0-9]{1,7})(?:[:|][ ]?|\t|→)"
     r"|(?P<path>[^\s:\"'(){},;=]+)[:-](?P<number>[0-9]{1,7})[:-])?"
 )
-"""What `cat -n`, editors and grep put before a line: its number, or a path and its number."""
+"""Matches what `cat -n`, editors and grep put before a line: its number, or a path and its number."""
 
 
 def _either(*patterns: str) -> str:
@@ -27,7 +27,7 @@ def _any_of(words: str) -> str:
 
 
 def _before(words: str, least: str = "*") -> str:
-    """Returns a pattern of any of these words in sequence."""
+    """Returns a pattern of any number of these words, in any order. `least` is a quantifier, such as `+`."""
     return rf"(?:{_any_of(words)} +){least}"
 
 
@@ -36,7 +36,7 @@ _WORD: Final = r"(?:\w|[^\x00-\x7f])+"
 _ARGUMENTS: Final = r"\([^)]{0,300}\) *(?::[^=]{0,80})?"
 _VALUE: Final = rf"(?:function\b|class\b|{_ARGUMENTS}=>|[\w$]+ *=>)"
 _MORE_THAN_A_NAME: Final = r"(?:[^\s\w$]|[\w$]+ *=>|[\w$. ]+[^\s\w$.;=])"
-"""What a module exports by default, or as CommonJS does, unless it is only the name of what is defined elsewhere."""
+"""Matches what a module exports by default, or as CommonJS does, unless that is only a name defined elsewhere."""
 _MEMBER_WORDS: Final = "async static get set public private protected readonly override"
 _SCRIPT: Final = (
     rf"{_IN}{_before('export default declare abstract async')}(?:function\*?|class|interface|enum|namespace) +[\w$]",
@@ -77,14 +77,14 @@ _HEADER: Final = (
     r"[A-Za-z]\w*[a-z]\w* *\([^\n]*[,;]\s*$",
     r"typedef\b[^={]*[;(]",
 )
-"""What a header declares beyond the definitions of a source file: prototypes, and types under new names."""
+"""Patterns of what a header declares beyond the definitions of a source file: prototypes, and new names for types."""
 _BLOCKS: Final = "message service rpc enum struct exception interface"
 _INTERFACE: Final = (
     rf"{_IN}{_before('extend')}{_any_of(_BLOCKS)} +[\w.]+[ \t]*(?:[({{:=]|extends\b|implements\b|$)",
     rf"{_before('extend')}{_any_of('type input union scalar')} +\w+[ \t]*(?:[{{=@]|implements\b|$)",
     rf"{_IN}(?:extend +[\w.]+ *\{{|oneof +\w+ *\{{|directive +@\w)",
 )
-"""Of Protocol Buffers, Thrift and GraphQL."""
+"""Patterns of definitions in Protocol Buffers, Thrift and GraphQL."""
 _SQL_WORDS: Final = "or replace temp temporary unique materialized unlogged"
 _SQL_THINGS: Final = "table view function procedure trigger type schema"
 _PHP_WORDS: Final = "abstract final public private protected static readonly"
@@ -130,9 +130,10 @@ ENDS: Final = {
     **dict.fromkeys(("script", "go", "rust", "curly", "c", "header", "interface", "php"), _BRACES),
     "python": _either(r"[A-Za-z_@(\[{]"),
 }
-"""Matches lines that end a definition of their indentation: closing ones, or those that stand where it began."""
+"""By language: a pattern of the lines that end a definition of the same indentation. Such a line begins with a closing
+brace or, in Python, with code that is not indented."""
 CLOSING: Final = frozenset(ENDS) - {"python"}
-"""Languages in which such a line is the last one of what it ends."""
+"""Languages in which the line that ends a definition is a part of it."""
 
 _ENDINGS: Final[dict[str, str]] = {
     "python": "py pyi pyw pyx",
@@ -154,7 +155,7 @@ _ENDINGS: Final[dict[str, str]] = {
     "yaml": "yaml yml",
 }
 _GREP: Final = re.compile(rb"([^\s:]{1,300}\.[A-Za-z0-9]{1,8})[:-][0-9]{1,7}[:-]")
-"""What grep puts before a line of a file whose name has an extension."""
+"""Matches what grep puts before a line of a file whose name has an extension."""
 _BY_ENDING: Final = {ending: language for language, endings in _ENDINGS.items() for ending in endings.split()}
 _SHEBANGS: Final = {
     "python": "python",
@@ -177,7 +178,7 @@ _DIRECTIVES: Final[dict[str, str]] = {
         r"(?i:table|view|function|type|index)[ \t]+[\w\"`.\[].*(?:[(;,]|\bas|\bon .*)[ \t\r]*$"
     ),
 }
-"""Finds a line that only a file of the language has; `interface`: of Protocol Buffers or GraphQL."""
+"""By language: a pattern of lines that only a file of this language has. `interface` is Protocol Buffers or GraphQL."""
 _ANY_DIRECTIVE: Final = BlockPattern("|".join(_DIRECTIVES.values()))
 _BY_DIRECTIVE: Final = {language: BlockPattern(pattern) for language, pattern in _DIRECTIVES.items()}
 _GUARD: Final = re.compile(rb"#[ \t]*(?:pragma[ \t]+once|ifndef[ \t]+(\w+)[ \t\r]*\n\s*#[ \t]*define[ \t]+\1\b)")
@@ -205,7 +206,7 @@ def language_of(names: tuple[str | None, ...], head: bytes) -> str:
 
 
 def language_by_directive(head: bytes) -> str | None:
-    """Returns the language of which a line near the beginning is typical: C, Java, JavaScript, SQL and so on."""
+    """Returns the language, such as C or SQL, of which a line near the beginning is typical; None if there is none."""
     first = head[:_HEAD_BYTES]
     line = _ANY_DIRECTIVE.find(first)
     if line is None:

@@ -1,6 +1,6 @@
-"""Scanners for entries that are single lines: commits of `git log --oneline`, and the phases of an output.
+"""Scanners for entries that begin with a single line: commits of `git log --oneline`, and the phases of an output.
 
-An entry extends to the next one of its level or above.
+An entry extends to the next entry of the same or an outer level.
 """
 
 import re
@@ -36,7 +36,7 @@ class LineScanner(StartScanner):
     def __init__(
         self, pattern: BlockPattern, what: What, title: Callable[[bytes], bytes], longest: int = 1 << 30
     ) -> None:
-        """`title` returns what titles a line; lines of more than `longest` bytes are no entries."""
+        """`title` returns the part of a line that is its title; lines of more than `longest` bytes are no entries."""
         super().__init__()
         self.what: What = what
         self._pattern, self._title, self._longest = pattern, title, longest
@@ -59,9 +59,10 @@ _LOG: Final = re.compile(
 _LINE: Final = re.compile(rb"[*|/\\_. -]{0,40}[0-9a-f]{7,40}(?: |\r?$)")
 _JOINT: Final = re.compile(rb"[*|/\\_. -]{0,40}$")
 _FIRST_LINES: Final = 20
-"""Lines that must all be commits for a text to be considered such a log."""
+"""Number of first lines that must all be commits if a text is a log with one commit per line."""
 _MIN_COMMITS: Final = 3
-"""Commits that a log has, different lengths of their hashes, and words from which a subject is prose."""
+"""Minimum commits of a log, maximum number of different lengths of their hashes, and minimum words of a subject that is
+prose."""
 _WORDS: Final = re.compile(rb"(?<![^\s(\"'`])[A-Za-z\x80-\xff]{2,}(?![^\s.,:;!?)(\"'`])")
 
 
@@ -73,8 +74,8 @@ def is_log(head: bytes) -> bool:
 def is_oneline(head: bytes) -> bool:
     """Returns whether a text begins with commits, one per line.
 
-    Their hashes are distinct, and no mere numbers or words; most have a subject in words, which checksums, addresses of
-    symbols, identifiers of containers and annotated source do not.
+    The hashes are distinct, and not all of them are plain numbers or words. At least half of the commits have a subject
+    in words, unlike lists of checksums, addresses of symbols or identifiers of containers, and unlike annotated source.
     """
     lines = head[: _FIRST_LINES * 400].split(b"\n", _FIRST_LINES)[:_FIRST_LINES]
     if not all(_LINE.match(line) or _JOINT.match(line.rstrip()) for line in lines[:-1]):
@@ -98,7 +99,7 @@ _ONELINE: Final = BlockPattern(r"^[*|/\\_. -]{0,40}[0-9a-f]{7,40}(?: |$)")
 
 
 def oneline_scanner() -> LineScanner:
-    """Returns what finds the commits of `git log --oneline`, titled by their lines without the graph."""
+    """Returns a scanner for the commits of `git log --oneline`. Their titles are their lines, without the graph."""
     return LineScanner(_ONELINE, "commit", lambda line: line.lstrip(b"*|/\\_. -"))
 
 
@@ -120,15 +121,15 @@ _STAMP_PREFIX: Final = re.compile(rb"\A" + _STAMP.encode() + rb"(?:##\[(?:group|
 
 
 def phase_scanner() -> LineScanner:
-    """Returns what finds phases, titled by their lines without time and group mark.
+    """Returns a scanner for phases. Their titles are their lines, without the time and the mark of a group.
 
-    They are not nested: a program says where one begins, but seldom where it ends.
+    Phases are not nested, because a program says where a phase begins, but seldom where it ends.
     """
     return LineScanner(_PHASES, "phase", lambda line: _STAMP_PREFIX.sub(b"", line, count=1), longest=1_000)
 
 
 def times(head: bytes, tail: bytes) -> str | None:
-    """Returns when the output begins and ends, by the first and last time in it; None if there is none."""
+    """Returns a sentence with the first and the last time in an output; None if its beginning has no time."""
     first = _TIME.search(head[:_TIME_BYTES])
     last = next(iter(deque(_TIME.finditer(tail[-_TIME_BYTES:]), maxlen=1)), None)
     if first is None:

@@ -42,7 +42,7 @@ class OutlineEntry(Struct, frozen=True, kw_only=True):
     title: str
     """One line, inert."""
     level: int = 1
-    """1 is the top level; following entries with a higher level are part of it."""
+    """Level of the entry; 1 is the top level. The following entries with a higher number are parts of this entry."""
     lines: LineExtent | None = None
     bytes: Extent | None = None
     path: str | None = None
@@ -53,7 +53,7 @@ class OutlineEntry(Struct, frozen=True, kw_only=True):
     added: int | None = None
     """Lines that a file of a diff, or a hunk, adds."""
     removed: int | None = None
-    """Lines that it removes."""
+    """Lines that the file or the hunk removes."""
 
 
 class OutlineEntries(Struct, frozen=True):
@@ -61,7 +61,7 @@ class OutlineEntries(Struct, frozen=True):
 
     entries: list[OutlineEntry]
     exact: bool = True
-    """False: there may be more entries, or these may extend further."""
+    """Whether these are all entries, with their full extent; false: perhaps not."""
     notices: tuple[str, ...] = ()
 
 
@@ -91,28 +91,28 @@ class OutlineReader(Protocol):
         Args:
             head: bytes from the beginning on.
             lines: number of lines in the whole payload.
-            whole: whether `head` is all of it.
+            whole: whether `head` is the whole payload.
         """
         ...
 
 
 class Landmarks(Struct, frozen=True, kw_only=True):
-    """How to find the entries of one sort of payload. The row of a kind names one of these."""
+    """How to find the entries of one sort of payload. The row of each kind names its `Landmarks`."""
 
     scanner: Callable[[tuple[str | None, ...], bytes], OutlineScanner | None] = lambda _names, _head: None
-    """Returns what finds entries line by line, if anything, given possible names of the payload's file and its first
-    bytes."""
+    """Takes possible names of the payload's file, and its first bytes. Returns the scanner that finds entries line by
+    line; None if there is none for this payload."""
     structure: OutlineReader | None = None
-    """Used instead of a scanner."""
+    """The reader that is used instead of a scanner; None: the scanner is used."""
     whole_bytes: int | None = None
     """Payloads up to this size are passed to `structure` whole; None: their beginning is enough, however large they
     are."""
     beside_sections: bool = False
-    """Whether entries are listed after sections. Otherwise, an outline with sections contains only these."""
+    """Whether entries are listed after sections. If not, an outline with sections contains only the sections."""
 
 
 class EntryStart(Struct, frozen=True):
-    """Where an entry begins that extends to the next one of its level or above."""
+    """The beginning of an entry, which extends to the next entry of the same or an outer level."""
 
     what: What
     title: str
@@ -123,7 +123,7 @@ class EntryStart(Struct, frozen=True):
 def reaching(
     starts: list[EntryStart], end: Position, *, ends_line: bool, ends: Mapping[int, Position] | None = None
 ) -> list[OutlineEntry]:
-    """Returns entries from their beginnings, in order; those with a number in `ends` end there, if not before."""
+    """Returns the entries that begin at `starts`, in order. Entries with a number in `ends` end there at the latest."""
     out: list[OutlineEntry] = []
     after: list[Position] = [end] * len(starts)
     open_: list[int] = []
@@ -131,7 +131,7 @@ def reaching(
         while open_ and starts[open_[-1]].level >= start.level:
             after[open_.pop()] = start.place
         open_.append(number)
-    # Where a scanner knows the end, text after it belongs to what is around the entry.
+    # If a scanner knows the end of an entry, the text after that end belongs to the entry around it.
     for number, place in (ends or {}).items():
         after[number] = min(after[number], place, key=lambda each: each.byte)
     last = end.newlines if ends_line else end.newlines + 1

@@ -1,7 +1,7 @@
 """Finds comments and strings that span lines in source: a line that begins inside one defines nothing.
 
 It uses a few lexical facts per language, and no parser: only lines that may open such a region are read token by token,
-from a place that is certainly code. What is never closed extends to the end. Linear in the bytes.
+from a place that is certainly code. A region that is never closed extends to the end. Linear in the bytes.
 """
 
 import re
@@ -63,7 +63,7 @@ _LANGUAGES: Final[dict[str, tuple[str, tuple[_Region, ...]]]] = {
     "settings": (rf"{_HASH}|{_STRING}", (_TRIPLE, _SINGLE)),
     "any": ("(?!)", (_TRIPLE, _SINGLE, _Region(r"^[ \t]*/\*", "*/"))),
 }
-"""By language: what hides an opener on its line, and the regions."""
+"""By language: a pattern of tokens that hide an opener on the same line, and the kinds of regions."""
 
 
 class _Lexicon(Struct, frozen=True):
@@ -94,7 +94,7 @@ class _Word(Struct, frozen=True):
     text: bytes
 
     def end(self, data: bytes, at: int) -> int:
-        """Returns where the next line ends that begins with the word, after blanks; -1 if there is none."""
+        """Returns the offset after the word on the next line that begins with it, after blanks; -1 if there is none."""
         while (start := data.find(self.text, at)) >= 0:
             at = start + len(self.text)
             before = data.rfind(b"\n", max(0, start - _BLANKS), start)
@@ -148,7 +148,7 @@ class Regions:
         return self._close(data, opener.start(), opener.end(), out)
 
     def _close(self, data: bytes, start: int, at: int, out: list[tuple[int, int]]) -> int:
-        """Returns where the open region ends, and records it from `start` on."""
+        """Returns where the open region ends, at the latest at the end of `data`, and records it from `start` on."""
         closer = self._open
         if isinstance(closer, re.Pattern):
             match = closer.match(data, at)

@@ -1,7 +1,7 @@
 """Renders an outline as text, one line per entry, and finds the entry that a caller means.
 
-As many entries as a budget allows, and a line of ours that says what is missing. The text is counted as a whole, so
-that the bound holds for every content.
+The text has as many entries as a budget allows, and a line of the service's own that says what is missing. It is
+counted as a whole, so that the bound holds for every content.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class RenderedOutline(Struct, frozen=True):
 
 
 def line_of(entry: OutlineEntry) -> str:
-    """Returns an entry as a line."""
+    """Returns an entry as a line of text, indented by its level."""
     words = [entry.section or "", entry.title]
     if entry.detail:
         detail = entry.detail if len(entry.detail) <= _DETAIL else entry.detail[: _DETAIL - 1] + "…"
@@ -63,12 +63,12 @@ def render(
     """Returns the entries from number `first` (from 0) on, at most `limit`.
 
     Args:
-        entries: all of them.
-        first: how many to skip.
+        entries: all entries.
+        first: number of entries to skip.
         limit: maximum number of entries.
-        budget: that of the text, including the last line.
+        budget: the budget of the text, including its last line.
         tokenizer: counts tokens.
-        notices: sentences of ours for the last line.
+        notices: sentences of the service's own for the last line.
         more: how to request the rest, with `{}` for the number of the next entry.
     """
     total = len(entries)
@@ -127,7 +127,7 @@ def choose_entry(entries: Sequence[OutlineEntry], query: str, artifact_id: str) 
 def section_of(entries: Sequence[OutlineEntry], number: int) -> tuple[tuple[Section, ...], int | None]:
     """Returns the entries with lines as sections of their view, and which of them is entry `number`.
 
-    Returns None, and no sections, if that entry has no lines.
+    If that entry has no lines, returns no sections, and None.
     """
     if entries[number].lines is None or entries[number].bytes is None:
         return (), None

@@ -1,4 +1,4 @@
-"""Names of sections and entries: which one a caller means, which exist, and how an answer names one.
+"""Names of sections and entries: which section a caller means, which exist, and how an answer names a section.
 
 Models copy titles whole, in part, or only the name in them, so all of these are accepted if they mean one section.
 Names are cited as `art_…#r3`. Pure; no bytes are read.
@@ -21,7 +21,7 @@ _NAME_CHARS = 200
 """Maximum characters of a caller's word; no title has more."""
 
 _BEFORE = r"func \([^()]*\) ?|pub\([^()]*\) |\w+\([^()]*\) ?[*& ]*(?=[A-Za-z]\w*\()"
-"""What may stand before a name with parentheses of its own: a receiver, a scope, a macro with a type."""
+"""Matches what may stand before a name and has parentheses of its own: a receiver, a scope, a macro with a type."""
 _NAMING = re.compile(rf"(?:{_BEFORE})?(?:[^(= ]| (?!#))*")
 _TYPED = re.compile(r"((?:export |declare )*(?:const|let|var) [\w$]+) ?:.*")
 _KEYWORD = re.compile(r"(?:def|fn|func|fun|function|sub|operator|impl|)")
@@ -82,9 +82,9 @@ def _head(title: str) -> str:
 
 
 _NAMED: Final = 6
-"""Sections that a refusal names."""
+"""Maximum sections that an error names."""
 _TITLE_CHARS: Final = 40
-"""Characters of a section's title where a refusal names it."""
+"""Maximum characters of a section's title in an error."""
 
 
 class SectionPart(Struct, frozen=True, kw_only=True):

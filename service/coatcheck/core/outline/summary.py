@@ -1,4 +1,4 @@
-"""Outlines as facts of a card: the largest parts of a text, the places of a JSON document, the totals of a diff.
+"""Outlines as facts of a card: the largest parts of a text, the places in a JSON document, the totals of a diff.
 
 Records of an array form one place, `[*]`, with the members of all that were examined. Paths are RFC 9535, so that each
 can be read directly. Totals of a diff are counted as it streams in, in bounded memory, from all of its bytes.
@@ -23,19 +23,21 @@ from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
 
 _MAX_OUTER: Final = 30
-"""Entries of the outer levels that a card can name about; of more, the outermost are named alone."""
+"""Maximum entries of the outer levels, about as many as a card can name; if there are more, only the outermost are
+named."""
 _OUTER_LEVEL: Final = 2
 """Level down to which entries are named if they are few: a document's chapters below its title."""
 _MIN_ENTRIES: Final = 3
-"""Entries of the outer levels that alone would be no outline: a title, and a version or two."""
+"""Maximum entries of the outer levels that by themselves would be no outline, such as a title and a version or two."""
 _FEW_OUTER: Final = 8
 """Maximum entries of the outer levels beside which those of the next level are named."""
 _MIN_RATIO: Final = 2
-"""How many times as many those must be: of fewer, the outer ones alone say more."""
+"""Minimum ratio of the entries of the next level to those of the outer levels. With fewer, the outer entries alone say
+more."""
 _CHARS: Final = 800
-"""Characters of the entries that a fact names: about what a card of 600 tokens has room for."""
+"""Maximum characters of the entries that a fact names: about what a card of 600 tokens has room for."""
 _PLACE: Final = 6
-"""Characters of a line's number and of what is between two entries."""
+"""Approximate characters of a line's number and of the separator between two entries."""
 
 
 def size_of(entry: OutlineEntry) -> int:
@@ -47,8 +49,8 @@ def summary(entries: list[OutlineEntry], where: str) -> tuple[list[OutlineEntry]
     """Returns the entries of the outer levels, and the facts that name them: the largest, then others or inner ones.
 
     Args:
-        entries: all of them, in order.
-        where: words for the lines that were examined, if they are not all.
+        entries: all entries, in order.
+        where: words for the lines that were examined, if these are not all lines.
     """
     deepest = _deepest(entries, 2 if entries[0].what == "part" else _MIN_ENTRIES)
     if sum(entry.level <= _OUTER_LEVEL for entry in entries) <= _MAX_OUTER:
@@ -76,15 +78,16 @@ def summary(entries: list[OutlineEntry], where: str) -> tuple[list[OutlineEntry]
 
 
 def contents(entries: list[OutlineEntry], where: str, room: int) -> Iterator[str]:
-    """Yields facts that name headings, each shorter than the one before: the outermost, without lines, the largest.
+    """Yields facts that name headings, each fact shorter than the one before.
 
-    Nothing if no level of the outermost ones has several. The largest are those with most bytes: in a text that is made
-    from a page, a paragraph of any length is a line.
+    The first fact names the outermost headings with their lines, the second without lines, and the others only the
+    largest. Yields nothing if no level has more than _MIN_ENTRIES of the outermost headings. The largest headings are
+    those with most bytes, because in a text that is made from a page, a paragraph of any length is one line.
 
     Args:
         entries: all headings, in order.
-        where: words for the part of the text that they are of.
-        room: about how many tokens a fact may have.
+        where: words for the part of the text that the headings are in.
+        room: approximate maximum tokens of a fact about the largest headings.
     """
     deepest = _deepest(entries, _MIN_ENTRIES) if entries else 0
     outer = [entry for entry in entries if entry.level <= deepest]
@@ -112,7 +115,10 @@ def _bytes_of(entry: OutlineEntry) -> int:
 
 
 def _shorten_titles(selection: list[OutlineEntry], entries: list[OutlineEntry], most: int) -> list[OutlineEntry]:
-    """Returns entries without their arguments if they take more characters, except where that leaves several alike."""
+    """Returns symbols without their arguments if the titles take more than `most` characters.
+
+    A symbol keeps its arguments if several would have the same title without them.
+    """
     if sum(len(entry.title) + _PLACE for entry in selection) <= most or selection[0].what != "symbol":
         return selection
     forms = Counter([without_arguments(title) for title in {entry.title for entry in entries}])
@@ -123,7 +129,7 @@ def _shorten_titles(selection: list[OutlineEntry], entries: list[OutlineEntry], 
 def _largest(
     entries: list[OutlineEntry], most: int, size: Callable[[OutlineEntry], int] = size_of
 ) -> list[OutlineEntry]:
-    """Returns entries, in order, up to so many characters: the outermost, of one level the largest."""
+    """Returns, in order, entries that have up to `most` characters: the outermost and, within a level, the largest."""
     chars, indices = 0, set[int]()
     for number in sorted(range(len(entries)), key=lambda each: (entries[each].level, -size(entries[each]), each)):
         chars += len(entries[number].title) + _PLACE
@@ -134,13 +140,13 @@ def _largest(
 
 
 _MEMBERS: Final = 40
-"""Members of one object that are named; an object with more similar ones is a map, whose values form one place."""
+"""Maximum members of an object that its line names; further members are counted."""
 _MAX_MEMBERS: Final = 60
-"""Members of an object, some of which differ, whose places are listed; if there are more, the outline is incomplete."""
+"""Maximum members of an object whose places are listed; if an object has more, the outline is incomplete."""
 
 
 def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
-    """Returns the places of a document that begins with `head`; none if it does not begin like JSON."""
+    """Returns the places in a document that begins with `head`; none if it does not begin like JSON."""
     reading = read_json(head, whole=whole)
     if reading is None:
         return OutlineEntries([])
@@ -175,9 +181,9 @@ def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
 
 
 def _cut_short(reading: JsonReading) -> object:
-    """Returns the value with open lists where they may continue.
+    """Returns the value that was read, with `Open` lists where lists may continue.
 
-    Of JSON lines, each was read whole, but there are more.
+    JSON lines form one open list: each line was read whole, but there are more lines.
     """
     if reading.lines and isinstance(reading.value, list):
         return Open(cast("list[object]", reading.value))
@@ -185,7 +191,7 @@ def _cut_short(reading: JsonReading) -> object:
 
 
 def _mark_open(value: object) -> object:
-    """Returns what was read of a document that ends too early: its last lists may continue."""
+    """Returns the value of a document that was cut off. Its last lists are `Open` lists, because they may continue."""
     if isinstance(value, list):
         elements = Open(cast("list[object]", value))
         if elements:
@@ -229,28 +235,28 @@ def _either(names: list[str]) -> str:
 
 
 _HEAD_BYTES: Final = 16 * 1024
-"""Bytes at the beginning in which a hunk follows a diff's header."""
+"""Bytes at the beginning in which a hunk must follow the header of a diff."""
 _PREFACE_BYTES: Final = 2 * 1024
 """Maximum bytes before a diff."""
 _PIECE: Final = 64 * 1024
-"""Bytes of a diff that are examined together: fewer hunks than an outline may have."""
+"""Bytes of a diff that are examined together: they cannot have more hunks than an outline may have."""
 _LINE: Final = 4 * 1024
-"""Bytes of a line that matter."""
+"""Maximum bytes of a line that are kept until its end arrives."""
 _MAX_FILES: Final = 20_000
-"""Maximum files of a diff; of one with more there are no totals."""
+"""Maximum files of a diff; a diff with more files gets no totals."""
 _LISTED_FILES: Final = 40
-"""Files that are named, those with most changes: a card of 600 tokens has room for about as many."""
+"""Maximum files that are named, those with most changes: a card of 600 tokens has room for about as many."""
 _COMMON: Final = 24
-"""Minimum characters that all names begin with from which their directory is told once."""
+"""Minimum characters of a beginning that all names share. Their common directory is then stated once."""
 _LISTED_COMMITS: Final = 8
-"""Commits that are named beside them."""
+"""Maximum commits that are named beside the files."""
 _BEGINNING: Final = Position(0, 0, 0)
 _HEADER: Final = re.compile(rb"^(?:diff -\S|Index: |--- \S[^\n]*\n\+\+\+ \S)", re.MULTILINE)
 _HUNK: Final = BlockPattern(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 
 
 def totals_of(head: bytes) -> "DiffTotals | None":
-    """Returns what counts the changes of a text that begins like this; None if it begins with no diff."""
+    """Returns a counter for the changes in a text that begins with `head`; None if it does not begin with a diff."""
     first = head[:_HEAD_BYTES]
     diff = b"\n@@ -" in first and _HUNK.find(first) and _HEADER.search(head, 0, _PREFACE_BYTES)
     return DiffTotals() if diff else None
@@ -271,7 +277,7 @@ class DiffTotals:
         self._numbers = Counter[What]()
         """How many files, hunks and commits there are."""
         self._known = True
-        """Whether every file so far could be counted, and told from the others."""
+        """Whether every file so far could be counted, and distinguished from the others."""
 
     def feed(self, data: bytes) -> None:
         """Counts what is in the next bytes; of a long line, only the beginning and the end are examined."""
@@ -306,7 +312,7 @@ class DiffTotals:
                 self._removed[title] += counts[1]
 
     def facts(self) -> tuple[str, ...]:
-        """Returns the first commits, and the files with the largest changes."""
+        """Returns the first commits, and the files with the largest changes; nothing if a file could not be counted."""
         self._count_lines(self._carry)
         self._carry = b""
         self.add(self._diff.take_complete(end=True))
@@ -324,7 +330,7 @@ class DiffTotals:
         return (f"{format_count(self._numbers['commit'], 'commit')}: {commit_list}", facts) if commits else (facts,)
 
     def sections(self) -> list[str]:
-        """Returns the files by which an outline's parts can be read, largest changes first, after `facts`."""
+        """Returns the files that can be read as parts of an outline, largest changes first. Call it after `facts`."""
         if not self._known or self._numbers.total() >= MAX_ENTRIES:
             return []
         return [name for name in self._largest() if self._titles[name] == 1]

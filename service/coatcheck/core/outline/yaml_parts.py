@@ -23,17 +23,17 @@ _KEY_LINES: Final = BlockPattern(rf"^(?:---(?:\s|$)| {{0,40}}(?:- +)*{_KEY}:(?:[
 _LINE: Final = re.compile(rb"( *)((?:- +)*)(" + _KEY.encode() + rb"):[ \t\r]*(.*)")
 _SEPARATOR: Final = re.compile(rb"---(?:\s|$)")
 _OUTER: Final = re.compile(rb"#|%YAML|(?:---|\.\.\.)(?:\s|$)|-\s|[\]}]|" + _KEY.encode() + rb":(?:\s|$)")
-"""What a line of YAML may be that is not indented."""
+"""Matches a line of YAML that is not indented."""
 _BLOCK: Final = re.compile(rb"^[^\s#-][^\n]*:[ \t]*\r?\n(?:[ \t]*(?:#[^\n]*)?\n)*(?: +|- )\S", re.MULTILINE)
-"""A key that is not indented with a value below."""
+"""Matches a key that is not indented, and whose value begins on a line below it."""
 _EMPTY: Final = re.compile(rb"(?:[&!]\S+[ \t\r]*)*(?:#.*)?$")
-"""What may follow the colon of a key whose value stands below."""
+"""Matches what may follow the colon of a key whose value is on the lines below."""
 _FIRST_LINE: Final = re.compile(rb"(?:[ \t\r]*(?:#[^\n]*)?\n)*([ \t]*[^\s#.][^\n]*)")
-"""The first line that is neither empty nor a comment."""
+"""Matches up to the end of the first line that is neither empty nor a comment."""
 
 
 def yaml_form(head: bytes) -> Literal["documents", "keys"] | None:
-    """Returns whether a text begins as several YAML documents, or as one mapping or list of them; None for others."""
+    """Returns whether a text begins as several YAML documents, or as one mapping or list of mappings; None: neither."""
     first = head[:_HEAD_BYTES]
     whole = first[: first.rfind(b"\n") + 1] if len(head) > _HEAD_BYTES else first
     lines = [line for line in whole.split(b"\n") if line and not line.isspace() and line[:1] not in b" \t"]
@@ -63,22 +63,22 @@ class _Part(Struct, eq=False):
     title: bytes
     level: int
     column: int
-    """Of its own key; of a document or an item, of the keys in it."""
+    """Column of the part's own key; for a document or an item, column of the keys in it."""
     place: Position
     leaf: bool = False
-    """Whether its value is on its line."""
+    """Whether the part's value is on the same line as its key."""
     name: bytes = b""
     kind: bytes = b""
     rank: tuple[int, int] = (_MAX_LEVEL, 0)
-    """Where the name was found: how deep, and by which key."""
+    """Where the name was found: the depth, and the index of its key in _NAMES. The smallest rank wins."""
 
 
 @final
 class YamlParts:
-    """Finds documents, or else keys at two levels and the named items of lists, unless they are in another item.
+    """Finds documents, or else keys at two levels, and named items of lists that are not inside another item.
 
-    The title of a document is its kind and its name, else its first line, and the `detail` of its entry is its kind. A
-    name is a member of the document or the item, or of its `metadata`. A document that holds nothing has no entry.
+    The title of a document is its kind and its name, or else its first line, and the `detail` of its entry is its kind.
+    A name is a member of the document or the item, or of its `metadata`. A document that holds nothing has no entry.
     """
 
     def __init__(self, form: Literal["documents", "keys"]) -> None:
@@ -87,11 +87,12 @@ class YamlParts:
         self._open: list[_Part] = []
         """Parts and other blocks around the present line, outermost first."""
         self._value = -1
-        """Column of a key with a value on its line: what is indented deeper belongs to this value."""
+        """Column of the last key, if its value is on the same line: lines that are indented further belong to this
+        value. -1: there is no such key."""
         self._record: _Part | None = None
-        """The document or the item at hand."""
+        """The present document or item; None: there is none."""
         self._first = True
-        """Whether the document at hand has no line yet that is its title."""
+        """Whether the line that is the title of the present document was not found yet."""
         if self._whole:
             self._begin(Position(0, 0, 0))
 
@@ -128,18 +129,18 @@ class YamlParts:
             self._record.title, self._first = first[1], False
 
     def _take(self, indent: int, dashes: int, key: bytes, value: bytes, place: Position) -> None:
-        """Looks at a line with a key, behind so many bytes of indentation and dashes."""
+        """Processes a line with a key, which `indent` bytes of indentation and `dashes` bytes of dashes precede."""
         column = indent + dashes
         if 0 <= self._value < indent:  # a line of a text that a key on an earlier line begins
             return
-        # What this line is not in has ended.
+        # Parts that do not contain this line have ended.
         outermost = indent if dashes else column
         while self._open and self._open[-1].what != "document" and self._closes(self._open[-1], outermost, dashes):
             self._open.pop()
         if self._record is not None and self._record not in self._open:
             self._record = None
         level = len(self._open) + 1
-        # An item in another item is data of that one: only the outermost have names and entries of their own.
+        # An item inside another item is data of the outer item: only outermost items have names and entries.
         if dashes:
             item = _Part("item", b"", level, column, place)
             if self._record is None and not self._whole:
@@ -190,5 +191,5 @@ class YamlParts:
 
 
 def _plain(value: bytes) -> bytes:
-    """Returns a scalar on its line without quotes and the comment behind it."""
+    """Returns a scalar on one line, without its quotes and the comment after it."""
     return value.partition(b" #")[0].strip().strip(b"\"'")

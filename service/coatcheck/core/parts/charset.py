@@ -1,8 +1,9 @@
 """Finds the charset of a payload and decodes it.
 
 The first evidence decides, in this order: a byte order mark; escapes of ISO-2022; NULs in the pattern of UTF-16 or
-UTF-32; valid UTF-8; a declared charset that decodes the bytes; detection on the lines with bytes outside ASCII. Without
-any evidence, the charset is UTF-8 with replacements. Nothing is guessed for binary data.
+UTF-32; valid UTF-8; a declared charset that decodes the bytes; detection on the lines with bytes outside ASCII. In
+bytes that are not valid UTF-8, a declared charset comes before the pattern of NULs. Without any evidence, the charset
+is UTF-8 with replacements. Nothing is guessed for binary data.
 """
 
 import codecs

@@ -22,7 +22,7 @@ from coatcheck.core.structure import JSON_FAULTS
 _MAX_DEPTH: Final = 8
 """Maximum depth of envelopes inside envelopes, and of nested containers inside an envelope, that are opened."""
 _LONG: Final = 200
-"""Minimum characters of a text in one line. Such a text also has a blank among the first of these, unlike base64."""
+"""Minimum characters of a text of one line. Its first _LONG characters must also contain a blank, unlike base64."""
 _MEMBERS: Final = 24
 """Maximum texts and other members of an envelope: an object with more members is data of its own."""
 _SHARE: Final = 0.5
@@ -38,7 +38,8 @@ _ENDED: Final = 0.8
 _PAIR: Final = ("time", "line")
 """Names of the two items of a record that is a list."""
 _PART: Final = 0.1
-"""Minimum share of a text that a literal to open takes up. The literals of source code are many, and shorter."""
+"""Minimum share of a text that a literal must take up to be opened. Source code has many literals, which are
+shorter."""
 _JOINT: Final = re.compile(r"\s*[+,]?\s*")
 """Matches the text between two pieces of a literal."""
 _LITERAL: Final = re.compile(r"""(["'`])((?:[^\\"'`\n]++|\\.|(?!\1)["'`])*+)(?:\1|\\?\Z)""", re.DOTALL)
@@ -54,7 +55,7 @@ _SEVERAL: Final = re.compile(rb'\{[ \t]*\r?\n[^{}]*"')
 _PAGE: Final = re.compile(r"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 _URL: Final = re.compile(r"(?i)https?://[^\s/]\S*")
 _NOT_ITS_URL: Final = re.compile(r"(?i)image|icon|logo|thumb|avatar|screenshot|next|prev|refer|proxy")
-"""Names of members whose URL is that of something else."""
+"""Matches names of members whose URL is not that of the page, but of something else."""
 _NEXT: Final = re.compile(r"\S")
 
 
@@ -162,7 +163,7 @@ def _plain_share(body: bytes) -> float:
 
 
 def _gather(value: object, path: str, envelope: Envelope, depth: int) -> bool:
-    """Adds the texts and other members in a value to `envelope`; returns False if the value is not part of one."""
+    """Adds the texts and other members in a value to `envelope`; returns False if an envelope has no such value."""
     if isinstance(value, str) and (value.count("\n") > 1 or (len(value) >= _LONG and " " in value[:_LONG])):
         envelope.texts.append((path, value))
     elif isinstance(value, dict) and value:

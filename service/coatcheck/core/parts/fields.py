@@ -29,7 +29,8 @@ _FIRST_LINES: Final = 16
 _MIN_LINES: Final = 8
 """Minimum sampled lines: a text with fewer is taken to have no fields."""
 _SHARED: Final = 0.5
-"""Minimum share of the lines that have the first column. The others may come from programs that a program called."""
+"""Minimum share of the lines that have the first column. The other lines may come from programs that the logging
+program called."""
 _FOLLOWING: Final = 0.8
 """Minimum share of the lines with all earlier columns that must have the next column too."""
 _MAX_COLUMNS: Final = 6
@@ -89,9 +90,9 @@ _NAME_CHARS: Final = 40
 _MAX_NAMES: Final = 6
 """Maximum columns that are listed by name; the others are counted."""
 _ID: Final = 12
-"""Characters from which a word without a blank may be an identifier."""
+"""Minimum characters of a word that may be an identifier. It has no blank."""
 _PAIRS: Final = re.compile(rb'(?:^| )([\w.@/-]{1,40})=("(?:[^"\\]|\\.)*"|[^\s"]*)(?=\s|$)')
-"""A pair of logfmt."""
+"""Matches a pair of logfmt."""
 _MAX_MEMBERS: Final = 64
 """Maximum members of a JSON line, or cells of a table's line. Lines with more are data, of which nothing may be left
 out."""
@@ -101,7 +102,7 @@ _VARIED: Final = 0.3
 """Minimum share of different values in the column of messages; columns of names and states repeat more often."""
 _DOUBLED: Final = re.compile(rb'""')
 _FEW: Final = 4
-"""Different values that a column of categories may always have, however few lines there are."""
+"""Maximum different values of a column of categories, however few lines there are."""
 _FEW_OF: Final = 10
 """Minimum lines per different value of a column of categories that has more than _FEW values."""
 _decode: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -124,7 +125,7 @@ def find_fields(head: bytes) -> LineFields | None:
 
 
 def has_times(fields: LineFields | None) -> bool:
-    """Returns whether the lines have a time among their fields, as the lines of a program's log have."""
+    """Returns whether lines are those of a log: they have a time, or are JSON lines, logfmt or a table with fields."""
     if fields is None:
         return False
     return bool(fields.member or fields.delimiter) or not _TIMED.isdisjoint(fields.names)
@@ -174,7 +175,7 @@ def _moments(fields: LineFields, data: bytes, *, begins: bool) -> list[tuple[str
 def drop_fields(fields: LineFields, data: bytes) -> bytes | None:
     """Returns whole lines without their fields, faster than by `hidden_fields`.
 
-    None if lines have labels, or fields that do not precede the message.
+    Returns None if lines have labels, or fields that do not precede the message.
     """
     if fields.has_labels or fields.member or fields.delimiter:
         return None
@@ -381,9 +382,9 @@ def _is_table(rests: list[str]) -> bool:
 
 
 def _of_numbers(lines: list[str], step: int) -> LineFields | None:
-    """Returns the numbers in front of lines as fields if they count the lines of the text, as readers see them anyway.
+    """Returns the numbers in front of lines as fields if they are the numbers of the lines, which readers know anyway.
 
-    Fields behind the numbers are included; None if the lines are not numbered so.
+    Fields behind the numbers are included. Returns None if the lines are not numbered in this way.
     """
     matches = [_NUMBER.match(line) for line in lines]
     if sum(match is not None and int(match[1]) == at * step + 1 for at, match in enumerate(matches)) < _FOLLOWING * len(

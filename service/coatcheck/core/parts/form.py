@@ -13,7 +13,7 @@ from coatcheck.core.parts.charset import UTF_8, LineDecoder, find_charset, has_c
 from coatcheck.core.parts.envelope import open_envelope, render, url_beside
 
 _SOLE_LINE: Final = 8 * 1024
-"""Bytes at the beginning by which the meaning of carriage returns is decided."""
+"""Bytes at the beginning that show whether carriage returns end lines."""
 _PIECES: Final = 64
 """Maximum pieces of that beginning that are compared with one another."""
 _LETTERS: Final = re.compile(rb"[^A-Za-z\x80-\xff]+")
@@ -21,7 +21,8 @@ _LETTERS: Final = re.compile(rb"[^A-Za-z\x80-\xff]+")
 _MAX_NUL_SHARE: Final = 0.55
 """Maximum share of NULs in a text. In UTF-16, half of the bytes may be NULs."""
 _SELDOM: Final = 20
-"""In a text whose lines end with CR, at most one line end in this many is LF."""
+"""In a text whose lines end with CR, fewer than one line end in this many is LF. NULs and undecodable bytes are judged
+by the same ratio."""
 
 
 def words_of(form: PayloadForm) -> str:

@@ -68,8 +68,8 @@ class Chooser:
             len(self._rated_units) + 2
         )  # index unit + 1: whether the unit is chosen; the two ends stay 0
         misses = 0
-        # The best candidates first. A candidate that does not fit is skipped, because a shorter one may fit; after many
-        # of these, the budget is taken as spent.
+        # The best candidates are tried first. A candidate that does not fit is skipped, because a shorter one may fit.
+        # After many that do not fit, the budget is taken as spent.
         for first, end in self._candidates:
             new = self._selection.count(0, first + 1, end + 1)
             if new and 2 * new >= end - first:

@@ -1,9 +1,9 @@
 """Rates how well each sentence or line answers a query, by BM25 over the document itself and the units nearby.
 
 A whole word counts more than an inflected form, an inflected form more than a longer word that begins with the term,
-and that more than a match inside a word. A term that only a neighbouring unit contains counts in part: the subject of
-an answer may be in the sentence before. A unit near a good unit is rated higher. A unit that only repeats an earlier
-one gets no rating of its own. Hidden text counts little.
+and such a word more than a match inside a word. A term that only a neighbouring unit contains counts in part: the
+subject of an answer may be in the sentence before. A unit near a good unit is rated higher. A unit that only repeats an
+earlier one gets no rating of its own. Hidden text counts little.
 """
 
 from bisect import bisect_right
@@ -28,8 +28,8 @@ questions of docs/measurements.md (Passages); the other values changed the resul
 _LENGTH_NORM: Final = 0.6
 """BM25's b: how much less a hit in a long unit counts."""
 _NEIGHBOUR_WEIGHTS: Final = (0.5, 0.3, 0.15)
-"""Weight of a term that is one, two or three units away. Without these weights, the answers to those questions lose 14
-points."""
+"""Weight of a term that is one, two or three units away. Without these weights, the answers to the questions of
+docs/measurements.md (Passages) lose 14 points."""
 _REACH_UNITS: Final = 8
 """Distance in units up to which a good unit raises the scores of others: the closer, the more."""
 _LATE_SHARE: Final = 1 / 3
@@ -108,7 +108,7 @@ class _Hits(Struct, frozen=True):
 
 
 def earlier_first(rated_units: list[RatedUnit], size: int) -> list[RatedUnit]:
-    """Returns the units of a document that its sender ranked, with scores that fall towards its end.
+    """Returns the units of a document that its sender ranked, with scores that fall towards the document's end.
 
     `size` is the number of bytes in the document.
     """
@@ -141,7 +141,7 @@ class Ranking:
         part_ranges = [units(data, 0) if to_visible is None else lines_of(data) for data in datas]
         columns = _Columns(datas, part_ranges)
         hits = self._hits(datas, part_ranges, columns)
-        # Worth of each term in each unit. Repeated units lose theirs before anything is shared with neighbours.
+        # The worth of each term in each unit. Repeated units lose their worth before any is shared with neighbours.
         each = self._rate_terms(_discount_markup(hits, datas, columns) if page else hits, columns)
         each[:, _find_repeats(np.asarray(each.any(axis=0), dtype=np.bool_), datas, part_ranges, columns)] = 0.0
         scores = _share_scores(_sum_terms(_spread_terms(each)))

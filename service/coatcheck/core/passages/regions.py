@@ -130,7 +130,7 @@ EXACT_WEIGHT: Final = 1.0
 """Weight of the word itself. Other forms have fractions of it (decision 0018), chosen on the questions of
 docs/measurements.md (Passages)."""
 _INFLECTED_WEIGHT: Final = 0.75
-"""Weight of a word that has at most as many letters after the stem as an inflection."""
+"""Weight of a word that is only a few letters longer than the term or its stem, as inflected forms are."""
 _LONGER_WEIGHT: Final = 0.4
 """Weight of a longer word that begins with the stem."""
 _INSIDE_WEIGHT: Final = 0.25
@@ -140,7 +140,7 @@ _PREFIXED_WEIGHT: Final = 0.6
 _CERTAIN: Final = frozenset({"gram", "sign", "whole"})
 """Roles of terms that count in full wherever they occur."""
 _ENDING_LETTERS: Final = 2
-"""Number of letters by which an inflected form may be longer."""
+"""Number of letters that an ending may have, in the term and in an inflected form."""
 _WORD_BYTES: Final = 64
 """Maximum bytes of a word that are examined."""
 

@@ -20,9 +20,9 @@ from coatcheck.core.passages.units import fold
 from coatcheck.core.text.scan import PATTERN_BYTES, BlockPattern
 
 MAX_HITS: Final = 8_000
-"""Maximum hits that are kept of content of any size: some 20 ms of work."""
+"""Maximum hits that are kept, apart from those that DENSEST adds: some 20 ms of work."""
 DENSEST: Final = 1_024
-"""In large content, one more hit is kept per this many bytes."""
+"""Number of bytes of content for which one more hit is kept, in addition to MAX_HITS."""
 _OVERLAP: Final = 1_024
 """Bytes at the end of a block that are searched again with the next one: more than a term with all its marks takes."""
 _BEHIND: Final = 4

@@ -226,7 +226,7 @@ def lead_line(data: bytes, at: int, *, whole: bool) -> tuple[int, int] | None:
 
 
 def _above(data: bytes, low: int, at: int, depth: int) -> tuple[int, int] | None:
-    """Returns the nearest definition that is less indented, going outwards; if there is none, the nearest such line."""
+    """Returns the nearest less indented definition, going outwards, or else the nearest less indented lead line."""
     nearest: tuple[int, int] | None = None
     end = at
     for _ in range(_LEAD_LINES):

@@ -1,4 +1,4 @@
-"""Counts the tokens of payloads of any size, and words counts for sentences.
+"""Counts the tokens of payloads of any size, and writes numbers for use in sentences.
 
 Tokens are counted between safe cuts, estimated from a sample, or counted with an index of checkpoints. Only one piece
 is encoded at a time, and no piece is longer than its bound, whatever the payload. Bytes that are not UTF-8 count as the
@@ -142,7 +142,7 @@ def _trim(piece: bytes) -> bytes:
 
 
 class Checkpoint(Struct, frozen=True):
-    """How many tokens precede a byte. A checkpoint is always a safe cut, so token reads can start there."""
+    """How many tokens precede a byte. A checkpoint is a safe cut if there is any, and reads of tokens start there."""
 
     byte: int
     tokens: int

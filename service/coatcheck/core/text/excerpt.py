@@ -45,7 +45,9 @@ _WINDOW_BYTES = 64
 
 
 def last_safe(data: bytes, low: int, high: int) -> int | None:
-    """Returns the largest safe cut in `(low, high]`, or None. Searches back from `high` in growing windows.
+    """Returns the last safe cut in `(low, high]`, or None. Searches back from `high` in growing windows.
+
+    As in `first_safe`, a cut at a blank or at the start of a line is preferred.
 
     `data` should extend a few bytes past `high`, so that the bytes after a cut can be checked.
     """
@@ -67,7 +69,7 @@ def last_safe(data: bytes, low: int, high: int) -> int | None:
 
 
 def first_safe(data: bytes, low: int, high: int) -> int | None:
-    """Returns the smallest safe cut in `[low, high)`, or None.
+    """Returns the first safe cut in `[low, high)`, or None.
 
     A cut at a blank or at the start of a line is preferred to one between a letter and punctuation.
     """
@@ -195,7 +197,7 @@ def tail(data: bytes, budget_tokens: int, tokenizer: Tokenizer) -> bytes:
 
 
 def counts(texts: list[str], tokenizer: Tokenizer) -> list[int]:
-    """Returns about how many tokens each text has, by encoding all texts at once: off by one token at either end."""
+    """Returns about how many tokens each text has, by encoding all texts at once. Each end may add an error of one."""
     full_text = "".join(texts)
     sizes = list(accumulate(map(len, texts if full_text.isascii() else map(str.encode, texts))))
     before: list[int] = tokenizer.ends(full_text).searchsorted(sizes, "right").tolist()
@@ -296,8 +298,8 @@ _AROUND_CHARS: Final = 400
 def count_around(before: str, text: str, tokens: int, after: str, tokenizer: Tokenizer) -> int | None:
     """Returns exactly how many tokens `before + text + after` has, given that `text` by itself has `tokens` tokens.
 
-    Takes as long as counting `before`, `after` and some hundred characters. None: `text` has no safe cuts near its
-    ends, so that the number cannot be told in this way.
+    Takes as long as counting `before`, `after` and some hundred characters. Returns None if `text` is short, or has no
+    safe cut near one of its ends: then the number cannot be computed in this way.
     """
     cuts = _cuts(text)
     if cuts is None:

@@ -17,7 +17,7 @@ _OPEN, _CLOSE = b"{}"
 _LOOSE: Final = 0x26
 """The bits in which the four brackets differ."""
 _ALIKE: Final = 0x7F
-"""Value of every bracket with these bits set, and of `y`, `Y`, `_` and DEL, which are rare outside strings."""
+"""Value of every bracket with the bits _LOOSE set, and of `y`, `Y`, `_` and DEL, which are rare outside strings."""
 _MARK: Final = np.zeros(256, dtype=np.bool_)
 _MARK[list(b"[]{},")] = True
 
@@ -108,7 +108,7 @@ class StructureReader:
         return BlockStructure(np.concatenate(at), np.concatenate(char), np.concatenate(depth), quotes)
 
     def _blank_escapes(self, piece: bytes) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Returns the piece's bytes, with pairs of backslashes blanked, and which of them are unescaped quotes."""
+        """Returns the piece's bytes, with pairs of backslashes blanked, and which bytes are unescaped quotes."""
         if self._escaped:
             piece = b" " + piece[1:]
         self._escaped = (len(piece) - len(piece.rstrip(b"\\"))) % 2 == 1

@@ -1,8 +1,8 @@
 """A long text, kept as its UTF-8 bytes: a `str` with a single emoji takes four bytes per character.
 
-It answers the questions about a text that is examined and stored but not worked on: its length, its beginning, whether
-it equals another. Whoever needs the text itself makes a `str` of it, for one text at a time. It is not meant for ASCII
-texts, because a `str` of these is as small. See `decode` in core/context/body/encoding.py, which makes these texts.
+A long text is examined and stored, but not worked on: it knows its length, its beginning, and whether it equals another
+text. A caller that needs the text itself makes a `str` of it, for one text at a time. ASCII texts stay `str`, because a
+`str` of ASCII is as small. `decode` in core/context/body/encoding.py makes long texts.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class LongText:
     __slots__ = ("_length", "data")
 
     def __init__(self, data: bytes) -> None:
-        """Keep the bytes and count their characters.
+        """Keeps the bytes, and counts their characters.
 
         Raises:
             UnicodeDecodeError: `data` is not UTF-8.
@@ -46,11 +46,11 @@ class LongText:
         return text.encode() in self.data
 
     def startswith(self, beginnings: tuple[str, ...]) -> bool:
-        """Whether the text begins with one of `beginnings`."""
+        """Returns whether the text begins with one of `beginnings`."""
         return self.data.startswith(tuple(one.encode() for one in beginnings))
 
     def head(self, characters: int) -> str:
-        """The first characters of the text, at most `characters`."""
+        """Returns the first characters of the text, at most `characters`."""
         return self.data[: 4 * characters].decode("utf-8", "ignore")[:characters]
 
 
@@ -58,32 +58,32 @@ Text = str | LongText
 
 
 def is_text(value: object) -> TypeGuard[Text]:
-    """Whether a value of a decoded body is a text."""
+    """Returns whether a value of a decoded body is a text."""
     return isinstance(value, str | LongText)
 
 
 def head_of(text: Text, characters: int) -> str:
-    """The first characters of a text, at most `characters`."""
+    """Returns the first characters of a text, at most `characters`."""
     return text[:characters] if isinstance(text, str) else text.head(characters)
 
 
 def is_ascii(text: Text) -> bool:
-    """Whether a text has only ASCII characters."""
+    """Returns whether a text has only ASCII characters."""
     return isinstance(text, str) and text.isascii()
 
 
 def encode_text(text: Text) -> bytes:
-    """The text in UTF-8; halves of surrogate pairs become `?`."""
+    """Returns a text in UTF-8. Halves of surrogate pairs become `?`."""
     return text.encode("utf-8", "replace") if isinstance(text, str) else text.data
 
 
 def is_inside(byte: int) -> bool:
-    """Whether a byte of UTF-8 continues a character."""
+    """Returns whether a byte of UTF-8 continues a character."""
     return byte & 0xC0 == 0x80  # noqa: PLR2004 - its two high bits
 
 
 def text_of(data: bytes) -> Text:
-    """The text that `data` encodes, in the form that takes less memory.
+    """Returns the text that `data` encodes, in the form that takes less memory.
 
     Raises:
         UnicodeDecodeError: `data` is not UTF-8.
@@ -92,7 +92,7 @@ def text_of(data: bytes) -> Text:
 
 
 def small(text: Text) -> Text:
-    """The text in the form that takes less memory. A text with halves of surrogate pairs stays a `str`."""
+    """Returns a text in the form that takes less memory. A text with halves of surrogate pairs stays a `str`."""
     try:
         return text if isinstance(text, LongText) or text.isascii() else text_of(text.encode())
     except UnicodeEncodeError:
@@ -100,7 +100,7 @@ def small(text: Text) -> Text:
 
 
 def strings(text: Text) -> Iterator[str]:
-    """The text in pieces of about AT_ONCE bytes; a `str` in one piece."""
+    """Yields a text in pieces of about AT_ONCE bytes, but a `str` in one piece."""
     if isinstance(text, str):
         yield text
     else:
@@ -108,7 +108,7 @@ def strings(text: Text) -> Iterator[str]:
 
 
 def _pieces(data: bytes) -> list[memoryview]:
-    """The bytes in pieces of about AT_ONCE bytes that split no character."""
+    """Returns bytes in pieces of about AT_ONCE bytes, none of which splits a character."""
     view = memoryview(data)
     ends = [0]
     while ends[-1] < len(data):

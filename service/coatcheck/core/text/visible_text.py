@@ -141,7 +141,7 @@ class VisibleText:
         return self._chars[part] + len(decode(verbatim))
 
     def cut(self, keep: int) -> tuple[int, str]:
-        """Returns how many bytes at most the first `keep` characters represent, and the text of exactly these bytes.
+        """Returns the number of bytes that the first `keep` characters, or fewer, represent, and these bytes' text.
 
         Notes of the service's are not split. Hidden bytes belong to the text after them, except those at the very
         beginning.
@@ -281,7 +281,7 @@ def plain_lines(data: bytes, parts: list[Hidden]) -> bytes:
 
 @lru_cache(1_024)
 def _read(sign: bytes) -> bytes:
-    """Returns the text that a sign stands for, with any number of backslashes, as in a string inside a string."""
+    """Returns the text that a sign stands for. It may have several backslashes, as in a string inside a string."""
     if sign.startswith(b"&"):
         return html.unescape(sign.decode()).replace("\n", " ").encode("utf-8", "replace")
     if not sign.startswith(b"\\"):

@@ -143,9 +143,9 @@ def clip_tokens(
 ) -> TokenClip | None:
     """Returns up to `want` tokens of the pieces, after the first `skip` tokens, within the budget.
 
-    None if the pieces have no more than `skip` tokens. The pieces are consecutive. Each is tokenized separately, as
-    when the tokens of the document were counted. At least one token is returned; if that is a part of a character, it
-    is shown as U+FFFD.
+    Returns None if the pieces have no more than `skip` tokens. The pieces are consecutive. Each is tokenized
+    separately, as when the tokens of the document were counted. At least one token is returned; if that is a part of a
+    character, it is shown as U+FFFD.
     """
     data = b"".join(pieces)
     text = decode(data)

@@ -29,8 +29,8 @@ found. `page`, `search_results` and `json` are formatted. `document` is opened b
 AS_IS: Final[frozenset[TextForm]] = frozenset({"same", "mixed", "prose"})
 """Forms whose view is the payload itself."""
 VERSION: Final = 3
-"""Version of the code that makes views. It rises when the view of an unchanged payload would change. Views that were
-stored before views had versions have version 0."""
+"""Version of the code that makes views. It is raised when the view of an unchanged payload would change. Views from
+before there were versions have version 0."""
 MISSING: Final = "missing 1"
 """Extractor of a view that only says that the required program or library is not installed, which may change."""
 OPENED: Final = "opened 1"
@@ -44,7 +44,7 @@ class Section(Struct, frozen=True, kw_only=True, array_like=True):
 
     Names are unique in a view: `s1`, `s2`, … headings in document order; `r1`, … search results in the given order;
     `p1`, … parts of a multi-part tool result, pages, sheets, files of an archive, tables of a database. Sections of one
-    level do not overlap; a heading's section extends to the next heading of its level or above.
+    level do not overlap; a heading's section extends to the next heading of the same or an outer level.
     """
 
     name: str
