@@ -137,6 +137,10 @@ def test_the_model_is_found_where_hosts_and_frameworks_name_it(around: Json) -> 
     assert window.model == 262_144
 
 
+def test_a_limit_of_hundreds_of_digits_is_no_limit() -> None:
+    assert window_of({"model": "gpt-4o", "max_tokens": 10**400}, None) == window_of({"model": "gpt-4o"}, None)
+
+
 @pytest.mark.parametrize("path", ["compact", "measure"])
 def test_a_window_that_is_not_known_is_a_note_and_no_guess(service: Service, path: str) -> None:
     def notes(**sent: Json) -> str:

@@ -1,5 +1,6 @@
 """Word documents, presentations, OpenDocument, EPUB and rich text: beside pandoc, part by part, and hostile ones."""
 
+import gzip
 import io
 import random
 import re
@@ -239,6 +240,11 @@ def test_a_broken_document_has_a_sound_view_or_none(name: str) -> None:
         found = extract_document(bytes(data), 30.0)
         if found is not None:
             check(found, bytes(data))
+
+
+@pytest.mark.parametrize("size", range(12))
+def test_the_beginning_of_a_gzip_header_is_no_failure(size: int) -> None:
+    assert extract_document(gzip.compress(b"x", mtime=0)[:size], 30.0) is None
 
 
 def test_numbers_without_end_lose_no_text() -> None:

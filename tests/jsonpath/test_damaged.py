@@ -216,6 +216,13 @@ async def test_the_lines_beside_broken_ones_are_sound(desk: JsonHarness) -> None
         assert (answer["values"][0]["value"], answer["complete"], answer["notices"]) == (value, True, [])
 
 
+@pytest.mark.parametrize("blanks", [5, 20, 5_000])
+async def test_a_blank_line_of_any_length_is_no_element(desk: JsonHarness, blanks: int) -> None:
+    text = b'{"a": 1}\n' + b" " * blanks + b'\n{"a": 2}\n' + b" " * blanks + b'{"a": 3}\n' + b"\n" * 3
+    answer = sent(await desk.ask(await desk.put(text), "$[*].a"))
+    assert ([v["value"] for v in answer["values"]], answer["notices"]) == ([1, 2, 3], [])
+
+
 async def test_of_lines_in_memory_broken_ones_are_left_out_and_the_others_keep_their_indices(desk: JsonHarness) -> None:
     answer = sent(await desk.ask(await desk.put(lines()), "$[9,8,7,6]"))
     assert [v["location"] for v in answer["values"]] == ["$[9]", "$[7]"]

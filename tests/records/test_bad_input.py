@@ -71,6 +71,7 @@ NUMBERS: Final[dict[str, Sequence[object]]] = {
     "NaN": [*map(float, range(40)), float("nan")],
     "infinite": [*map(float, range(40)), float("inf")],
     "four hundred digits": [*range(40), 10**400],
+    "four hundred digits among fractions": [*range(40), 10**400, 0.5],
     "texts of four hundred digits": [*map(str, range(40)), "9" * 400],
     "signs and blanks": [*map(str, range(40)), "-", " "],
     "two units": [f"{n} ms" for n in range(40)] + ["7 s"],

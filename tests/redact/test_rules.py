@@ -68,5 +68,10 @@ def test_each_of_two_commands_in_one_line_of_json_loses_its_password(mask: Mask)
         assert "Zt5vKm91" not in shown, body
 
 
+def test_escapes_and_control_characters_in_a_password_are_no_failure(mask: Mask) -> None:
+    controls = "\x1b\x01\x02\x03\x04\x05\x06\x01\x02\x03\x04"
+    assert "ssw0rd9Xq" not in mask.text(f'curl -u "admin:pa{controls}ssw0rd9Xq" https://x.example/')
+
+
 def _core(secret: str) -> str:
     return secret.strip("\"'")[:24]

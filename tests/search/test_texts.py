@@ -5,7 +5,7 @@
 import pytest
 
 from coatcheck.core.search.boilerplate import ResultText, find_boilerplate
-from coatcheck.core.search.model import SearchResult
+from coatcheck.core.search.model import CUT_MARK, MAX_TEXT, SearchResult
 from coatcheck.core.search.responses.markup import format_of, html_text, markdown_text
 from coatcheck.core.search.view import result_text
 from search.responses import laid_out
@@ -138,6 +138,13 @@ def test_a_line_of_several_results_stands_once_and_one_of_a_whole_site_never() -
     assert [len(ranges) for ranges in find_boilerplate(pages)] == [0, 1]
     pages = [ResultText(f"{line}Number {n} says something of its own here.\n".encode(), "a.example") for n in range(3)]
     assert all(ranges and ranges[0] == (0, len(line)) for ranges in find_boilerplate(pages))
+
+
+def test_a_text_that_is_cut_says_so() -> None:
+    long = "tide " * (MAX_TEXT // 5) + "the end"
+    laid = laid_out({"query": "q", "results": [{"title": "One", "url": "https://a.example/1", "content": long}]})
+    assert CUT_MARK.strip() in laid.text.decode()
+    assert laid.partial
 
 
 def test_the_view_holds_every_result_as_a_section_at_its_place() -> None:

@@ -186,6 +186,7 @@ def test_a_blob_url_says_everything_and_no_secret() -> None:
         "s3://",
         "s3://UPPER",
         "s3://key:secret@bucket",
+        "s3://key:secret@buck\u2100et",
         "s3://bucket:9000",
         "s3://bucket/a/../b",
         "s3://bucket/a//b",

@@ -28,6 +28,13 @@ _WAITS: Final = b"w"
 _STORED: Final = b"s"
 
 
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # another process has finished all records and removed it
+        return 0
+
+
 class WaitingFileFolder:
     """Implements WaitingFiles with the files of one directory."""
 
@@ -40,7 +47,7 @@ class WaitingFileFolder:
 
     def save(self, records: Sequence[bytes], limit: int) -> int:
         """See WaitingFiles."""
-        room = limit - sum(path.stat().st_size for path in self._folder.glob(f"{NAME}*")) - len(_MAGIC)
+        room = limit - sum(map(_size_of, self._folder.glob(f"{NAME}*"))) - len(_MAGIC)
         count = 0
         # If there is no room for all records, the newest are saved, as the fallback buffer does in memory.
         for record in reversed(records):

@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Final, cast
 
+import anyio
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.inbound import (
@@ -67,17 +68,19 @@ class HttpServer:
         self._params: dict[str, dict[tuple[str, ...], str]] = {}
         """For each listed tool, the arguments that are also sent in headers."""
         self._over = asyncio.Event()
+        """Is set while every request has its answer."""
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Yields the server's messages."""
-        async for received in self._reading:
-            if isinstance(received, Exception):
-                log.warning("the server sent something that is not a message: %s", received)
-                continue
-            message: JSONRPCMessage = received.message
-            if isinstance(message, JSONRPCResponse | JSONRPCError):
-                self._note_answer(message)
-            yield message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+        """Yields the server's messages, until the server or `finish` ends them."""
+        with contextlib.suppress(anyio.ClosedResourceError):  # `finish` has closed the stream
+            async for received in self._reading:
+                if isinstance(received, Exception):
+                    log.warning("the server sent something that is not a message: %s", received)
+                    continue
+                message: JSONRPCMessage = received.message
+                if isinstance(message, JSONRPCResponse | JSONRPCError):
+                    self._note_answer(message)
+                yield message.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
     async def send(self, line: bytes) -> None:
         """Sends a message to the server."""
@@ -88,6 +91,7 @@ class HttpServer:
             return
         if isinstance(message, JSONRPCRequest):
             self._asked[message.id] = message.method
+            self._over.clear()
         await self._writing.send(SessionMessage(message, ClientMessageMetadata(headers=self._headers(message))))
 
     async def finish(self) -> None:

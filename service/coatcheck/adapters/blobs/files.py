@@ -141,11 +141,15 @@ class FileBlobStore:
     async def names(self) -> AsyncIterator[StoredName]:
         """Yields every file that has a blob's name, directory by directory, including unfinished ones."""
         # A directory may be missing: `blobs` before the first blob is stored, others if somebody has removed them.
-        with storage_errors(), contextlib.suppress(FileNotFoundError):
-            for shard in await self._in_thread(lambda: self._files.directories(self._top)):
-                for entry in await self._in_thread(lambda path=f"{self._top}/{shard}": self._files.files(path)):
-                    if is_blob_id(entry.name) and entry.name[-2:] == shard:
-                        yield _name_of(entry)
+        with storage_errors():
+            shards: list[str] = []
+            with contextlib.suppress(FileNotFoundError):
+                shards = await self._in_thread(lambda: self._files.directories(self._top))
+            for shard in shards:
+                with contextlib.suppress(FileNotFoundError):
+                    for entry in await self._in_thread(lambda path=f"{self._top}/{shard}": self._files.files(path)):
+                        if is_blob_id(entry.name) and entry.name[-2:] == shard:
+                            yield _name_of(entry)
 
     async def mark(self) -> str | None:
         """Returns the text of the data directory's mark; None if it has no mark."""

@@ -95,7 +95,10 @@ def parse_s3_url(url: str) -> S3Location:
     Raises:
         ValueError: the URL is wrong; the text says what is wrong, without repeating the URL.
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # its text repeats a part of the URL, which may be a secret
+        raise ValueError("The blob URL is not a URL: its host has characters that no host may have.") from None
     if parts.scheme != "s3":
         raise ValueError("The blob URL must begin with s3://.")
     if "@" in parts.netloc:

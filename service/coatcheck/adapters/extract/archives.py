@@ -370,5 +370,6 @@ def _control(source: IO[bytes]) -> str:
 
 def _gzip_name(payload: bytes) -> str:
     """Returns the file name in a gzip header (RFC 1952); empty if there is none."""
-    plain = payload[3] & (_NAME | _MORE) == _NAME
+    flags = int.from_bytes(payload[3:4])  # no bytes, and so 0, in a header that is cut off
+    plain = flags & (_NAME | _MORE) == _NAME
     return payload[10:512].partition(b"\0")[0].decode("latin-1") if plain else ""

@@ -230,10 +230,10 @@ class Workers:
         Raises Busy if the pool is closed, or if a start fails now or has failed in the last 30 seconds (_PAUSE).
         """
         with self._lock:
+            if self._idle and not self._closed:
+                return self._idle.pop()
             if self._closed or time.monotonic() < self._unstartable_until:
                 raise Busy
-            if self._idle:
-                return self._idle.pop()
         try:
             worker = Worker.start(self._memory)
         except WorkerLost as lost:

@@ -218,7 +218,10 @@ def _pairs(raw: bytes) -> list[tuple[str, str]]:
     try:
         return parse_qsl(raw.decode("ascii"), errors="strict", max_num_fields=_FORM_FIELDS)
     except ValueError as error:
-        raise CoatcheckError(Code.INVALID_REQUEST, "The form or its address is not percent-encoded UTF-8.") from error
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            f"The form or its address is not percent-encoded UTF-8, or has more than {_FORM_FIELDS} fields.",
+        ) from error
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ them costs something once: everything behind them is written to the cache anew i
 
 import re
 from collections.abc import Mapping
-from math import isfinite
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -23,6 +22,7 @@ from coatcheck.core.context.body.splice import Pointer, get
 from coatcheck.core.context.policy import MAX_WINDOW_TOKENS, MIN_BUDGET_TOKENS, CompactionPolicy
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.model_windows import find_window, plain_name
+from coatcheck.core.views.window import NUMBER_LIMIT
 
 _WHOLE: Final = ("prompt_tokens", "promptTokenCount", "prompt_token_count")
 _CACHED: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")
@@ -217,7 +217,9 @@ def window_of(body: Value, window: ModelWindow | None) -> ModelWindow | None:
     # provider.
     fields = (field for at in _SETTINGS for field in as_object(get(body, at)).items())
     limits = [value for key, value in fields if key.replace("_", "").casefold() in _OUTPUT_LIMITS]
-    requested_output = max((int(one) for one in limits if isinstance(one, int | float) and isfinite(one)), default=0)
+    # A number beyond NUMBER_LIMIT, which may have hundreds of digits, limits nothing.
+    numbers = (int(one) for one in limits if isinstance(one, int | float) and 0 < one <= NUMBER_LIMIT)
+    requested_output = max(numbers, default=0)
     if window is not None:
         return replace(window, output_reserve=max(window.output_reserve, requested_output))
     model_limits = find_window(model_of(body))

@@ -339,7 +339,7 @@ def heading(hit: ValueHit, size: int, inside: Contents, tokens: int, chars: int,
     return [
         first,
         *rows[:row_count],
-        f"{MARK} {row_count:,} members{more}; read one by its path{example}. As it is written:",
+        f"{MARK} {plural(row_count, 'member')}{more}; read one by its path{example}. As it is written:",
     ]
 
 

@@ -23,8 +23,7 @@ BLANK: Final = b" \t\n\r"
 _SCALAR_END: Final = b",]} \t\n\r"
 _OPENERS: Final = b"[{"
 _AFTER: Final = b",]}"
-_MIN_LINE_BYTES: Final = 16
-"""Bytes of a line below which the line is checked for being blank; longer lines are assumed not to be blank."""
+_BLANKS: Final = np.frombuffer(BLANK, np.uint8)
 _NAME_BYTES: Final = 4_000
 """Maximum bytes that are read of the name of a long member."""
 _ESCAPE_BYTES: Final = 6
@@ -286,10 +285,7 @@ class ChildReader:
 
 
 class LineReader:
-    """Reads documents on separate lines as if they were the elements of an array.
-
-    Skips blank lines, but not lines of `_MIN_LINE_BYTES` or more blanks.
-    """
+    """Reads documents on separate lines as if they were the elements of an array. Skips blank lines."""
 
     def __init__(self, source: WalkSource, at: int) -> None:
         """Positions the reader at the first byte of a line."""
@@ -315,7 +311,8 @@ class LineReader:
                 self._window *= 2
                 continue
             starts = np.concatenate(([0], stops[:-1] + 1))
-            has_text = stops - starts >= _MIN_LINE_BYTES
+            # Only a line that begins with a blank, or with its own end, can be blank.
+            has_text = ~np.isin(np.frombuffer(data, np.uint8)[starts], _BLANKS)
             for n in np.flatnonzero(~has_text).tolist():
                 has_text[n] = bool(data[starts[n] : stops[n]].strip(BLANK))
             self._at, self._window = base + int(stops[-1]) + 1, MAX_WINDOW_BYTES

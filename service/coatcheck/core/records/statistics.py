@@ -117,8 +117,10 @@ def make_sort_keys(values: Sequence[object]) -> tuple[tuple[str, str] | None, Ke
     types = {*map(type, values)}
     if types and types <= {int, float}:
         numbers = cast("Sequence[float]", values)
-        finite = float not in types or all(map(isfinite, numbers))
-        return ((_IS_NUMBER, ""), numbers) if finite and -_HUGE < min(numbers) <= max(numbers) < _HUGE else (None, ())
+        # The bounds come first, because `isfinite` raises OverflowError for a huge integer.
+        small = -_HUGE < min(numbers) <= max(numbers) < _HUGE
+        finite = small and (float not in types or all(map(isfinite, numbers)))
+        return ((_IS_NUMBER, ""), numbers) if finite else (None, ())
     texts = cast("Sequence[str]", values) if types == {str} else ()
     first = _TIME.fullmatch(texts[0]) if texts else None
     if first is not None:

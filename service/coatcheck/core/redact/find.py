@@ -192,7 +192,7 @@ class SecretFinder:
         if any(need.search(secret) is None for need in rule.needs):
             return None
         if b"\x1b" in secret:
-            *_, (secret, _) = normal_forms(secret)
+            secret = [secret, *(text for text, _ in normal_forms(secret))][-1]
         exceptions = (*rule.allowed, self._rules.allowed) if not rule.own else rule.allowed
         if any(_allows(each, data, match, secret) for each in exceptions):
             return None

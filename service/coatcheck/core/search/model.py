@@ -19,7 +19,8 @@ AnswerKind = Literal["answer", "knowledge", "question", "commentary"]
 MAX_RESULTS: Final = 500
 """Maximum results that are read from one response: more than any provider returns per page."""
 MAX_TEXT: Final = 1_000_000
-"""Maximum characters that are read of one text of a result; longer texts are cut."""
+"""Maximum characters that are read of one text of a result; longer texts are cut, and end with CUT_MARK."""
+CUT_MARK: Final = f" [cut here: only the first {MAX_TEXT:,} characters of this text are read]"
 MAX_UNREAD: Final = 262_144
 """Maximum characters that are kept of a response whose format was not recognised: far more than any budget shows."""
 MAX_LINE: Final = 1_000

@@ -26,12 +26,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.search.model import ProviderAnswer, SearchResponse, SearchResult
+from coatcheck.core.search.model import CUT_MARK, ProviderAnswer, SearchResponse, SearchResult
 from coatcheck.core.search.responses.markup import excerpt_text, format_of, readable
 from coatcheck.core.search.responses.normalise import normalise
 from coatcheck.core.views.view import MAX_SECTIONS, TITLE_CHARS, ExtractedText, Section
 from coatcheck.core.views.window import Position
 
+_CUT_WARNINGS: Final = ("well-formed", "more results than", "characters are read")
+"""Parts of the warnings that say that something of a response was not read."""
 _COMPARED_LETTERS: Final = 60
 """Letters at each end of an excerpt that are searched for in the content."""
 _SIGNS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
@@ -161,7 +163,10 @@ def lay_out(response: SearchResponse) -> ResponseLayout:
 
 
 def _was_cut(response: SearchResponse) -> bool:
-    return any("well-formed" in warning or "more results than" in warning for warning in response.warnings)
+    texts = (text for result in response.results for text in (result.snippet, result.content))
+    return any(text.endswith(CUT_MARK) for text in texts) or any(
+        part in warning for warning in response.warnings for part in _CUT_WARNINGS
+    )
 
 
 def _heading(response: SearchResponse) -> str:

@@ -16,12 +16,12 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from coatcheck.core.search.model import MAX_LINE, MAX_RESULTS, MAX_TEXT, ProviderAnswer, SearchResponse, SearchResult
+from coatcheck.core.search.model import MAX_LINE, MAX_RESULTS, ProviderAnswer, SearchResponse, SearchResult
 from coatcheck.core.search.responses.generic_results import best_list
 from coatcheck.core.search.responses.markup import one_line
 from coatcheck.core.search.responses.providers import COMMON
 from coatcheck.core.search.responses.reading import read_result
-from coatcheck.core.search.responses.values import elements, is_url, iso, key
+from coatcheck.core.search.responses.values import elements, is_url, iso, key, text_of
 from coatcheck_client.contract.canonical import canonical
 
 _LABELS: Final = {
@@ -75,6 +75,8 @@ _ITEMS_SHARE: Final = 0.6
 """Minimum share of a text's items that must have an address."""
 _TITLE_LINES: Final = 4
 """Maximum lines above a URL in which the title of its result is searched for."""
+_MAX_CHARS: Final = 4_000_000
+"""Maximum characters of a text that are read. Chosen, not measured."""
 _MAX_LINES: Final = 100_000
 """Maximum lines of a text that are read. Chosen, not measured."""
 _MIN_LINKS: Final = 2
@@ -84,7 +86,8 @@ _DECODER: Final = json.JSONDecoder()
 
 def read_listing(text: str) -> SearchResponse:
     """Returns the results that a text lists; a response without results if it is not a list of results."""
-    text = _LEAD_IN.sub("", text[: MAX_TEXT * 4].replace("\r\n", "\n").replace("\r", "\n"), count=1)
+    warnings = (f"Only the first {_MAX_CHARS:,} characters are read.",) if len(text) > _MAX_CHARS else ()
+    text = _LEAD_IN.sub("", text[:_MAX_CHARS].replace("\r\n", "\n").replace("\r", "\n"), count=1)
     for reader in (_xml, _inside, _literals, _inline, _read_labelled, _read_linked, _read_numbered, _blocks):
         before, results = reader(text)
         if results:
@@ -92,6 +95,7 @@ def read_listing(text: str) -> SearchResponse:
                 query=" ".join(query.group(1).split()) if (query := _QUERY.search(text[:2_000])) else None,
                 answers=_commentary(before),
                 results=tuple(replace(result, rank=rank) for rank, result in enumerate(results[:MAX_RESULTS], 1)),
+                warnings=warnings,
             )
     return SearchResponse(unknown=("text",) if text.strip() else ())
 
@@ -331,8 +335,8 @@ def _result(*, url: str, title: str, snippet: str, content: str = "", date: str 
         title=one_line(_STARS.sub("", title))[:MAX_LINE],
         url=url,
         canonical_url=canonical(url),
-        snippet=snippet[:MAX_TEXT],
-        content=content[:MAX_TEXT],
+        snippet=text_of(snippet),
+        content=text_of(content),
         date=date or None,
         date_iso=iso(date) if date else None,
         author=" ".join(author.split())[:MAX_LINE] or None,

@@ -5,6 +5,7 @@ Members of objects inside the item count after the item's own members, so a wrap
 """
 
 import math
+import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
@@ -210,7 +211,7 @@ def _date(record: Levels, fields: Fields) -> tuple[str | None, str | None]:
         items = items_of(value)
         each = value if items is None else next(iter(items), None)
         if isinstance(each, (int, float)) and not isinstance(each, bool):
-            when = iso_of_number(float(each)) if math.isfinite(each) else None
+            when = iso_of_number(float(each)) if abs(each) <= sys.float_info.max else None
             if when is not None:
                 return text_of(each), when
             continue

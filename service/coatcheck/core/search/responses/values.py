@@ -23,7 +23,7 @@ from typing import Final, cast
 import msgspec
 
 from coatcheck.core.caches import remember
-from coatcheck.core.search.model import MAX_TEXT
+from coatcheck.core.search.model import CUT_MARK, MAX_TEXT
 from coatcheck_client.contract.canonical import MAX_URL
 
 Record = dict[str, object]
@@ -156,7 +156,7 @@ def holds(value: object, condition: str) -> bool:
 def text_of(value: object) -> str:
     """Returns the text of a string, number or truth value, fit to be shown; empty for everything else."""
     if isinstance(value, str):
-        text = value[:MAX_TEXT].strip()
+        text = value.strip() if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT].strip()}{CUT_MARK}"
         return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
     if isinstance(value, bool):
         return str(value).lower()
