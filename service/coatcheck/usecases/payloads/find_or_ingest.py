@@ -240,9 +240,8 @@ class FindOrIngest:
         The payload must be ingested if no artifact was found, or if the found artifact has another payload, a corrupt
         blob or no middle, or if its bytes cannot be read.
         """
-        # Storing the payload again repairs a corrupt blob. A stored payload without its middle is not the payload that
-        # stands in the history.
-        if artifact is None or artifact.blob.condemned or artifact.measure.dropped:
+        # Storing the payload again repairs a corrupt blob.
+        if artifact is None or artifact.blob.condemned:
             return None
         stored, sha256 = artifact.declared, artifact.measure.sha256
         if ids.identity(artifact.namespace, stored.session, stored.tool_call_id, sha256) != step.identity:
