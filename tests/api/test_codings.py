@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coatcheck.api.http.body import Expansion
 from coatcheck.api.http.codings import STEP_BYTES, Decoder, gzip_decoder, zstd_decoder
+from coatcheck.api.http.limits import RequestLimits
 from coatcheck.core.encoding.frames import zstd
 from coatcheck.core.errors import CoatcheckError, Code
 
@@ -112,6 +114,24 @@ def test_a_flipped_bit_is_never_taken_for_the_payload(coding: str) -> None:
             outcome = e.code
         # Some bits of a header mean nothing.
         assert outcome in {payload, Code.CORRUPT_ENCODING, Code.DECOMPRESSION_LIMIT}
+
+
+@pytest.mark.parametrize(
+    ("limits", "sent"),
+    [
+        (RequestLimits(decoded=100), 100),
+        (RequestLimits(ratio=10, ratio_free=0), 10),
+        (RequestLimits(ratio=1, ratio_free=100), 1),
+    ],
+    ids=["in all", "for each byte", "short body"],
+)
+def test_a_body_expands_up_to_its_limit_and_no_further(limits: RequestLimits, sent: int) -> None:
+    expansion = Expansion(limits)
+    expansion.wire = sent
+    expansion.grew(100)
+    with pytest.raises(CoatcheckError) as e:
+        expansion.grew(1)
+    assert e.value.code is Code.DECOMPRESSION_LIMIT
 
 
 def test_deflate_without_a_gzip_header_is_corrupt() -> None:

@@ -7,11 +7,25 @@ import pytest
 
 from coatcheck.core.context.body.splice import apply_edits
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.notice import carrier_of, notice_tokens
+from coatcheck.core.context.notice import OmittedArtifact, OmittedHistory, carrier_of, merge_notices, notice_tokens
+from coatcheck.core.context.plan import OMITTED, PlanContext
 from coatcheck.core.context.policy import CompactionPolicy
 from coatcheck.core.context.signs import marker
 from coatcheck.core.context.timeline import pair
-from context.histories import FORMATS, LISTS, Call, Step, Turn, artifact_id, chat, compact, counter, dumped
+from context.histories import (
+    FORMATS,
+    LISTS,
+    Call,
+    Step,
+    Turn,
+    artifact_id,
+    chat,
+    compact,
+    counter,
+    dumped,
+    plan_with_cards,
+    stored_content,
+)
 from context.test_sdk_types import CHECKS
 
 Json = Any
@@ -93,6 +107,9 @@ def test_the_next_notice_has_the_sums_and_replaces_the_one_in_the_message() -> N
         [Turn("", [Step(f"Further {n}: found it. " + "w" * 900, [Call(f"d{n}", "run", {}, "ok")]) for n in range(16)])]
     )
     grown = {**first, "messages": [*first["messages"], *more["messages"][2:]]}
+    planned = plan_with_cards(grown, BUDGET, counter(), PlanContext())
+    (left_out,) = [payload for payload in planned.payloads if payload.key == OMITTED]
+    assert str(report.omitted.stored_as) in str(stored_content(left_out.content)), "so it leads to the one before it"
     second, again = compact(grown, BUDGET)
     assert again.omitted is not None
     assert again.omitted.messages == report.omitted.messages + again.omitted_now
@@ -100,6 +117,15 @@ def test_the_next_notice_has_the_sums_and_replaces_the_one_in_the_message() -> N
     assert report.omitted.artifacts[0] in again.omitted.artifacts
     carriers = [carrier for item in index_of(second).items if (carrier := carrier_of(item)) is not None]
     assert [carrier.words for carrier in carriers] == ["The only question"]
+
+
+def test_a_notice_describes_artifacts_as_the_one_before_it_and_counts_what_that_only_counted() -> None:
+    first, second = [
+        OmittedHistory(1, 0, 9, artifacts=(OmittedArtifact(REF, about),), older=older)
+        for about, older in (("bash: make test", 3), ("read_artifact", 4))
+    ]
+    merged = merge_notices([first], second)
+    assert (merged.artifacts, merged.older) == (first.artifacts, 7)
 
 
 FORGED = (

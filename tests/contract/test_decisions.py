@@ -165,9 +165,12 @@ async def test_a_hold_whose_time_is_over_holds_nothing(catalog: Everything, way:
     assert not await live(catalog, number)
 
 
-async def test_a_hold_covers_what_comes_later_and_only_its_own_namespace(catalog: Everything) -> None:
+async def test_a_hold_covers_what_comes_later_but_no_other_session_or_namespace(catalog: Everything) -> None:
     await catalog.commit(PlaceHold(hold=holding(session="s")))
-    number = await put(catalog, in_session("s", "1"))
+    number, apart = [await put(catalog, in_session(session, "1")) for session in "st"]
+    deleted = await catalog.commit(DeleteSession(namespace="acme", session="t", **ENDS))
+    assert not isinstance(deleted, HoldConflict)
+    assert not await live(catalog, apart)
     foreign = store(b"z\n", namespace="other", said=DeclaredMetadata(tool_call_id="1", session="s"))
     await put(catalog, foreign)
     assert isinstance(await catalog.commit(deleting(number)), HoldConflict)

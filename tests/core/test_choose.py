@@ -391,6 +391,12 @@ def test_a_query_is_answered_beside_the_verdict() -> None:
         assert "3 failed, 897 passed" in text
 
 
+def test_a_word_of_the_query_that_most_lines_have_changes_nothing() -> None:
+    data = "\n".join(f"2026-03-01 12:00:{n % 60:02d} part {n} is fine in bay {n % 7}" for n in range(900)).encode()
+    plain, queried = [card_of(data, DeclaredMetadata(), 400, query)[0] for query in (None, "which part?")]
+    assert queried.excerpts == plain.excerpts
+
+
 def test_of_a_progress_bar_the_last_frame_is_shown() -> None:
     frames = [f"downloading {n} of 300 parts" for n in range(301)]
     _, text, _ = card_of("\r".join(frames).encode(), DeclaredMetadata(), 400)

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection
 
 from coatcheck.adapters.sql.prepared_statements import Prepared
-from coatcheck.core.artifact import Caller, Kind
+from coatcheck.core.artifact import Caller, DeclaredMetadata, Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext import IndexedDocument, build_segment, keys_of
 from coatcheck.core.views.view import View, ViewMeasure
@@ -156,6 +156,19 @@ async def test_what_takes_the_place_of_a_deleted_row_is_not_taken_for_it(shelf: 
     taker = await shelf.put("balloon")
     assert await shelf.found("zeppelin") == []
     assert await shelf.found("balloon") == [call(taker)]
+
+
+async def test_words_of_an_earlier_declaration_are_not_found_nor_those_from_before_a_deletion(
+    shelf: IndexHarness,
+) -> None:
+    titles = ("zeppelin", "balloon", "gondola")
+    for title in titles:
+        change = store(b"text", said=DeclaredMetadata(tool_call_id="c", title=title), now=shelf.clock.now())
+        await shelf.catalog.commit(change)
+        assert [query for query in titles if await shelf.found(query)] == [title]
+        shelf.clock.forward(timedelta(seconds=1))
+        if title == "balloon":
+            await shelf.delete(change)
 
 
 async def test_labels_are_found_as_they_are_now(shelf: IndexHarness) -> None:

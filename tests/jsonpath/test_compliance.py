@@ -71,6 +71,7 @@ BOOK = "$['store']['book']"
         ("$..book[:2]", [f"{BOOK}[0]", f"{BOOK}[1]"]),
         ("$..book[?@.isbn]", [f"{BOOK}[2]", f"{BOOK}[3]"]),
         ("$..book[?@.price<10]", [f"{BOOK}[0]", f"{BOOK}[2]"]),
+        ("$.store.book[?@.price>=12.99 && @.price<=12.99]", [f"{BOOK}[1]"]),
         ("$.store.book[::-2]", [f"{BOOK}[3]", f"{BOOK}[1]"]),
         ("$.store.book[-3:-1].price", [f"{BOOK}[1]['price']", f"{BOOK}[2]['price']"]),
         ("$.store.book[?match(@.author, 'M.*e')].title", [f"{BOOK}[2]['title']"]),

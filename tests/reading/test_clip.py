@@ -1,8 +1,9 @@
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.core.views.clip import ClipBudget, clip, clip_tokens
+from coatcheck.core.views.clip import ClipBudget, Cut, clip, clip_dump, clip_tokens
 from coatcheck.core.views.window import decode, separates
 
 pieces = st.lists(
@@ -49,6 +50,27 @@ def test_a_token_window_is_a_true_slice_that_moves_on(data: bytes, skip: int, wa
         assert data[got.start : got.end] == TOKENIZER.decode(ids[skip : skip + got.count])
         assert got.count <= want
         assert got.tokens <= tokens
+
+
+@pytest.mark.parametrize(
+    ("tokens", "chars", "limited_by"), [(0, 0, None), (1, 0, "max_tokens"), (0, 1, "max_characters")]
+)
+def test_what_takes_a_budget_exactly_is_whole_and_one_less_cuts_the_last_unit(
+    tokens: int, chars: int, limited_by: Cut | None
+) -> None:
+    data = b" word" * 30
+    budget, size = ClipBudget(30 - tokens, 150 - chars), 150 if limited_by is None else 145
+    got, window = (
+        clip(data, budget, TOKENIZER, whole=True, by_line=False),
+        clip_tokens([data], 0, 30, budget, TOKENIZER),
+    )
+    assert got is not None
+    assert window is not None
+    assert (got.end, got.limited_by) == (size + 4 * chars, limited_by)
+    assert (window.end, window.limited_by) == (size, limited_by)
+    _, dump, count, _ = clip_dump(data, 0, ClipBudget(10_000, 10_000), TOKENIZER)
+    shown, *_, limit = clip_dump(data, 0, ClipBudget(count - tokens, len(dump) - chars), TOKENIZER)
+    assert (shown, limit) == (150 if limited_by is None else 144, limited_by)
 
 
 @given(payloads, st.integers(0, 80))

@@ -1,7 +1,10 @@
 """A plan rehearses, its run removes what it covers, an undo brings it back, and the audit tells of each once."""
 
 import asyncio
+import contextlib
+import sqlite3
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -17,7 +20,7 @@ from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import PlaceHold
 from coatcheck.ports.retention import BeginRun, KeptPlan
 from contract.sample_changes import number_of, store
-from retention.retention_harness import ALICE, EVERYONES, RetentionHarness
+from retention.retention_harness import ALICE, EVERYONES, RetentionHarness, harness_on
 from support.harness import GRACE
 from support.refusals import code_of, expect
 
@@ -268,6 +271,18 @@ async def test_after_the_grace_an_undo_says_that_it_is_too_late(harness: Retenti
     undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=None)
     assert [(failure.id, failure.code) for failure in undone.failed] == [(ids.render(number), "artifact_gone")]
     assert "600 s" in undone.failed[0].detail
+
+
+async def test_bytes_that_are_not_those_that_were_removed_are_not_restored(tmp_path: Path) -> None:
+    async with harness_on("sqlite", tmp_path) as harness:
+        _, number = [await harness.store(payload) for payload in (b"other 1\n", b"other 2\n")]
+        await harness.forget(_CALLER, number)
+        with contextlib.closing(sqlite3.connect(tmp_path / "catalog.db")) as conn, conn:
+            # The bytes of the other one, whole and with their checksums.
+            conn.execute("UPDATE blobs SET frames = (SELECT frames FROM blobs ORDER BY seq LIMIT 1)")
+            conn.execute("UPDATE inline_bytes SET stored = (SELECT stored FROM inline_bytes ORDER BY blob_seq LIMIT 1)")
+        undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=None)
+    assert [(failure.id, failure.code) for failure in undone.failed] == [(ids.render(number), "integrity")]
 
 
 async def test_what_expired_comes_back_only_with_a_time_to_live(harness: RetentionHarness) -> None:

@@ -119,6 +119,18 @@ async def test_when_no_answer_to_a_create_arrives_it_is_not_acknowledged_and_abo
     assert await listed(store) == []
 
 
+async def test_an_abort_leaves_what_another_writer_has_stored_under_the_name(
+    store: S3BlobStore, proxy: HttpProxy, server: S3Server, url: str
+) -> None:
+    writer = await store.create("acme", blob_id(1))
+    await writer.write(SMALL)
+    proxy.fault = every(1, Answer(500), "PUT")
+    assert await failure_of(writer.finish()) is Code.STORAGE_UNAVAILABLE
+    await put(S3BlobStore.open(url.replace(proxy.endpoint, server.endpoint), USUAL), blob_id(1), SMALL)
+    await writer.abort()
+    assert await store.size("acme", blob_id(1)) == len(SMALL)
+
+
 async def test_an_upload_under_way_is_seen_by_these_tests_until_its_abort(
     store: S3BlobStore, server: S3Server, url: str
 ) -> None:

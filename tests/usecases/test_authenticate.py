@@ -8,6 +8,7 @@ import pytest
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.keys import ID_BYTES, SECRET_BYTES, make
 from coatcheck.ports.keys import RevokeKey
 from coatcheck.usecases.tenants.administer_keys import AdministerKeys
 from coatcheck.usecases.tenants.authenticate import GRACE, LOOK_AGAIN, Authenticate
@@ -23,12 +24,14 @@ BUSY = CoatcheckError(Code.OVERLOADED, "Others have every connection.")
 class Door:
     """The verb over keys in memory, at an hour that the test decides."""
 
+    SEED = 1
+
     def __init__(self, *, required: bool = False) -> None:
         self.keys = MemoryKeys()
         self.clock = HandClock()
         self.authenticate = Authenticate(self.keys, self.clock, required=required)
         self.made = 0
-        rng = random.Random(1)
+        rng = random.Random(self.SEED)
         self._administer = AdministerKeys(self.keys, self.clock, rng.randbytes, self.authenticate.require)
 
     async def key(self, *scopes: str, life: timedelta | None = None) -> tuple[str, str]:
@@ -208,6 +211,17 @@ async def test_a_key_that_was_seen_revoked_is_not_remembered(door: Door) -> None
     assert await door.code(text, "ingest") is Code.UNAUTHENTICATED
     door.keys.fault = SILENT
     assert await door.code(text, "ingest") is Code.STORAGE_UNAVAILABLE
+
+
+async def test_a_forged_key_with_a_known_id_does_not_keep_its_owner_from_ingesting(door: Door) -> None:
+    key_id, text = await door.key()
+    await door.authenticate(text, "read")
+    forged, forged_text = make(random.Random(Door.SEED).randbytes(ID_BYTES), bytes(SECRET_BYTES))
+    assert forged.id == key_id
+    assert await door.code(forged_text.reveal(), "ingest") is Code.UNAUTHENTICATED
+    door.keys.fault = SILENT
+    assert (await door.authenticate(text, "ingest")).key_id == key_id
+    await door.authenticate.close()
 
 
 async def test_a_silent_catalogue_holds_up_one_payload_and_is_believed_when_it_answers(door: Door) -> None:

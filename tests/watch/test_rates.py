@@ -111,6 +111,15 @@ def test_bytes_are_charged_as_they_come_and_given_back_for_what_was_answered_bef
     assert refused(error) == (Code.RATE_LIMITED, "bytes", 1)
 
 
+def test_bytes_of_a_refused_upload_are_charged_because_they_have_arrived() -> None:
+    allowance = Allowances(0, 600, UNMETERED, Hand()).of(Caller())
+    assert allowance is not None
+    for size in (601, 1):
+        with pytest.raises(CoatcheckError) as error:
+            allowance.charge(size)
+        assert error.value.code is Code.RATE_LIMITED
+
+
 def test_who_has_used_nothing_of_late_is_forgotten_and_nobody_else() -> None:
     clock = Hand()
     allowances = Allowances(10, 0, UNMETERED, clock)

@@ -270,6 +270,15 @@ async def test_the_oldest_make_room_and_the_largest_find_none(harness: Harness) 
     ]
 
 
+async def test_an_upload_that_has_ended_holds_no_memory(harness: Harness) -> None:
+    world = Degraded(harness, "blobs", Fault(), room=2_000_000)
+    world.fault.down = False
+    for seed, size in enumerate((1_000_000, 1_000_000, 5_000_000)):
+        await world.put(noise(size, seed))
+    world.fault.down = True
+    assert await outcome(world, (await world.put(noise(1_000_000, 9))).id) == "readable"
+
+
 async def outcome(world: Degraded, artifact_id: str) -> str:
     try:
         await world.content(artifact_id)

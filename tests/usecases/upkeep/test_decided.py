@@ -150,7 +150,7 @@ async def test_a_full_namespace_refuses_what_is_new_and_loses_nothing(office: Of
 
 async def test_a_full_namespace_lets_go_of_what_was_read_longest_ago(office: Office) -> None:
     await office.decide(Policy(max_bytes=100_000, evict="least_recently_read"))
-    old, read, pinned = [await office.put(noise(25_000, at), pinned=at == 3) for at in (1, 2, 3)]
+    read, old, pinned = [await office.put(noise(25_000, at), pinned=at == 3) for at in (1, 2, 3)]
     office.harness.clock.forward(timedelta(minutes=5))
     await office.find(CALLER, ids.parse(read.id))
     new = await office.put(noise(45_000, 4))
