@@ -28,6 +28,17 @@ def test_values_come_with_their_locations_and_pages_go_on(service: Service) -> N
     assert raw.json()["text"] == '{"id":21,'
 
 
+def test_the_bytes_of_a_value_are_those_of_the_view_that_is_named(service: Service) -> None:
+    data = json.dumps({"Straße": [{"id": n} for n in range(400)]}, ensure_ascii=False)
+    for encoded, view in ((data.encode(), "raw"), (data.encode("utf-16"), "text")):
+        path = f"/v1/artifacts/{service.post(encoded, media_type='application/json')['id']}"
+        answer = service.client.get(f"{path}/json", params={"path": "$['Straße'][399]"}).json()
+        assert answer["view"] == view
+        at = answer["values"][0]["bytes"]
+        params = {"view": answer["view"], "unit": "byte", "offset": at["start"], "limit": at["end"] - at["start"]}
+        assert json.loads(service.client.get(f"{path}/read", params=params).json()["text"]) == {"id": 399}
+
+
 def test_refusals_are_problems_that_say_what_to_do(service: Service) -> None:
     artifact = stored(service)
     text = str(service.post("no json at all\n" * 500)["id"])

@@ -43,6 +43,7 @@ from coatcheck.core.jsonpath.structure import ODD
 from coatcheck.core.jsonpath.walk import Walk
 from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, check_budget
 from coatcheck.core.text.count import plural
+from coatcheck.core.views.view import ViewName
 from coatcheck.core.views.window import Extent
 from coatcheck.reading.json_path_walk import DocumentContent, JsonContent, walk_over
 from coatcheck.reading.view import Reader, ViewReading
@@ -76,8 +77,7 @@ class JsonValue(Struct, frozen=True, kw_only=True):
     kind: Kind
     """What the value is: object, array, string, number, boolean or null."""
     bytes: Extent | None
-    """Where the value is written, in bytes of the view that `ReadJson.open` opens, for `read?unit=byte`; None: that is
-    not known."""
+    """Where the value is written, in bytes of the answer's `view`, for `read?unit=byte`; None: that is not known."""
     complete: bool
     """Whether the whole value is shown, and is valid JSON."""
     value: msgspec.Raw | UnsetType = UNSET
@@ -88,6 +88,8 @@ class JsonAnswer(Struct, frozen=True, kw_only=True):
     """Values that a path finds."""
 
     id: str
+    view: ViewName = "raw"
+    """The view that was read: `text` for JSON in another charset than UTF-8, or inside other text."""
     text: str
     """The text for a model: one line for each value, or a part of one long value."""
     tokens: int
@@ -148,7 +150,7 @@ class ReadJson(Reader):
         reading = await self.open(caller, number)
         answer = await self.prepare_answer(reading, await self._of(reading, request), max_tokens)
         self._view.report_read(caller, reading, answer.tokens, "json", {"path": path, "on": cursor is not None})
-        return answer
+        return structs.replace(answer, view=reading.view)
 
     async def open(self, caller: Caller, number: int) -> ViewReading:
         """Opens the view that paths apply to.
