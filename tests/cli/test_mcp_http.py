@@ -20,8 +20,8 @@ async def test_the_last_answer_arrives_although_all_earlier_requests_were_answer
         lines.extend([line async for line in server.lines()])
 
     async def answer(number: int) -> None:
-        message = {"jsonrpc": "2.0", "id": number, "result": {}}
-        await answering.send(SessionMessage(jsonrpc_message_adapter.validate_python(message)))
+        message = b'{"jsonrpc": "2.0", "id": %d, "result": {}}' % number
+        await answering.send(SessionMessage(jsonrpc_message_adapter.validate_json(message)))
 
     reader = asyncio.create_task(read())
     for number in (1, 2):

@@ -123,8 +123,16 @@ async def test_a_hold_keeps_a_payload_that_waits(
     handed = await ended(harness, tmp_path, lines(20_000), lines(20_000, 2))
     world = Degraded(harness, "catalog", Fault())
     world.fault.down = False
-    terms = {"namespace": CALLER.namespace, "session": session, "number": None, "until": None}
-    hold = Hold(id="hold_0000000000000001", reason="case 7", made_by="tester", at=harness.clock.now(), **terms)
+    hold = Hold(
+        id="hold_0000000000000001",
+        namespace=CALLER.namespace,
+        session=session,
+        number=None,
+        reason="case 7",
+        made_by="tester",
+        at=harness.clock.now(),
+        until=None,
+    )
     await harness.catalog.commit(PlaceHold(hold=hold))
     buffer = starting(tmp_path, room)
     with pytest.raises(CoatcheckError) as refused_session:
