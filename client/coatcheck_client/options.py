@@ -13,7 +13,7 @@ from coatcheck_client.requests import DeclaredFields
 from coatcheck_client.retry import Retries
 
 DEFAULT_URL: Final = "http://127.0.0.1:8321"
-NEEDED_SERVICE: Final = "0.9.0"
+NEEDED_SERVICE: Final = "0.10.0"
 """The oldest release of the service that supports every request of this client."""
 OnUnreachable = Literal["original", "ends"]
 """What a put returns if the service fails or refuses: the whole payload, or its two ends within the card's budget."""
