@@ -37,7 +37,6 @@ import httpx
 
 from coatcheck_client.async_client import AsyncClient
 from coatcheck_client.contract.run_folder import ADDRESS_FILE, HTTP_SOCKET, LIFELINE_SOCKET
-from coatcheck_client.options import warn_if_older
 from coatcheck_client.sync import Client
 
 URL: Final = "http://localhost"
@@ -182,8 +181,7 @@ class _ServiceConnection:
             self._lifeline = None
 
     def _hold(self, joined: tuple[socket.socket, str], run_folder: Path) -> _Address:
-        self._lifeline, version = joined
-        warn_if_older(version)
+        self._lifeline, _ = joined
         self._address = _Address(socket_path=run_folder / HTTP_SOCKET)
         return self._address
 

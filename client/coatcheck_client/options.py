@@ -4,17 +4,21 @@ import os
 import re
 import uuid
 import warnings
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import httpx
 from msgspec import Struct
 
+from coatcheck_client.contract.answers import VERSION_FIELD
 from coatcheck_client.requests import DeclaredFields
 from coatcheck_client.retry import Retries
 
 DEFAULT_URL: Final = "http://127.0.0.1:8321"
 NEEDED_SERVICE: Final = "0.10.0"
-"""The oldest release of the service that supports every request of this client."""
+"""The oldest release of the service that has what this client asks for."""
+_BEFORE_VERSIONS: Final = "0.10.0 or earlier"
+"""The releases whose answers do not say theirs."""
 OnUnreachable = Literal["original", "ends"]
 """What a put returns if the service fails or refuses: the whole payload, or its two ends within the card's budget."""
 
@@ -67,8 +71,9 @@ def make_headers(key: str | None) -> dict[str, str]:
     return {"accept": "application/json"} | ({} if key is None else {"authorization": f"Bearer {key}"})
 
 
-def warn_if_older(version: str) -> None:
-    """Warns if the service is older than the oldest release that this client needs."""
+def warn_if_older(headers: Mapping[str, str]) -> None:
+    """Warns of a service that is older than this client needs, as the header fields of an answer say."""
+    version = headers.get(VERSION_FIELD, _BEFORE_VERSIONS)
     numbers, needed = (tuple(map(int, re.findall(r"\d+", text)[:3])) for text in (version, NEEDED_SERVICE))
     if numbers < needed:
         warnings.warn(

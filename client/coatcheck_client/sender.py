@@ -11,7 +11,7 @@ from coatcheck_client import answers
 from coatcheck_client.bytes import ContentDownload, framed
 from coatcheck_client.connection import Connection, Exchange
 from coatcheck_client.errors import UNREACHABLE, ServiceError, UnstoredError
-from coatcheck_client.options import Options
+from coatcheck_client.options import Options, warn_if_older
 from coatcheck_client.requests import ClientRequest, get
 from coatcheck_client.retry import Retries
 from coatcheck_client.retry_state import PROBE_SECONDS, CircuitBreaker
@@ -47,6 +47,8 @@ class Sender:
         self._setup = setup
         self._connection = connection
         self._breaker = CircuitBreaker()
+        self._knows_version = False
+        """Whether an answer has said the service's release, of which one warning is enough."""
 
     async def send(self, ask: ClientRequest[T]) -> T:
         """Returns the answer to a request, after as many attempts as necessary.
@@ -226,6 +228,10 @@ class Sender:
         try:
             request = Exchange(method, url + path, params, headers, body, seconds or self._setup.timeout)
             async with self._connection.exchange(request) as response:
+                # A proxy's own page has no request ID.
+                if not self._knows_version and "x-request-id" in response.headers:
+                    self._knows_version = True
+                    warn_if_older(response.headers)
                 yield response
         except UNSENDABLE as e:
             raise answers.unsendable(e) from e

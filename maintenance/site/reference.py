@@ -165,7 +165,8 @@ def http_page() -> str:
 
 Parameters, bodies and answers are in the OpenAPI document: as a page at `/docs` of a running service, as JSON at
 `/v1/openapi.json` and in [openapi.json](../../openapi/openapi.json). Errors are problem details; see
-[errors](../errors.md).
+[errors](../errors.md). Every answer has the request's ID in `X-Request-ID` and the service's release in
+`Coatcheck-Version`.
 
 {_GAP.join(sections)}
 """

@@ -6,10 +6,12 @@ ignores.
 """
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+VERSION_FIELD: Final = "coatcheck-version"
+"""Name of the header field in which every answer says the service's release."""
 _Count = Annotated[int, Meta(extra_json_schema={"minimum": 0})]
 """A number that is never negative."""
 

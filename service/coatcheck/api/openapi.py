@@ -8,13 +8,13 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from importlib.metadata import version
 from inspect import cleandoc
 from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct
 
+from coatcheck import __version__
 from coatcheck.api.http.error_table import TABLE
 from coatcheck.api.http.problems import MEDIA_TYPE
 from coatcheck.api.openapi_parts import PARAMETERS, PROBLEM, RESPONSE_HEADERS, SECURITY
@@ -33,6 +33,8 @@ _ALWAYS: Final = (
     Code.STORAGE_UNAVAILABLE,
 )
 """Errors that every route may return."""
+_ALWAYS_SENT: Final = ("X-Request-ID", "Coatcheck-Version")
+"""Header fields of every answer."""
 _METHODS: Final = ("get", "head", "post", "put", "patch", "delete")
 """The order of operations within a path."""
 _KEY_CODES: Final = (Code.UNAUTHENTICATED, Code.FORBIDDEN)
@@ -96,13 +98,14 @@ def _security(scope: str | None) -> list[Node]:
 def _info() -> Node:
     return {
         "title": "Coatcheck",
-        "version": version("coatcheck"),
+        "version": __version__,
         "summary": "Keeps bulky tool output out of a language model's context without losing it.",
         "description": (
             "Post a payload, put the answer's `text` into the tool result, read further on request. Errors are "
             "problem details (RFC 9457) with a permanent `code`; times are RFC 3339 in UTC; every answer carries "
-            "`X-Request-ID`. While it listens on loopback, the service needs no key until the first one is created, "
-            "and answers only requests for a host name of this machine that do not come from another site."
+            "`X-Request-ID` and `Coatcheck-Version`. While it listens on loopback, the service needs no key until the "
+            "first one is created, and answers only requests for a host name of this machine that do not come from "
+            "another site."
         ),
         "contact": {"name": "The Coatcheck developers"},
         "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
@@ -291,7 +294,7 @@ def _parameter(name: str, schema: Node, *, required: bool) -> Node:
 def _answer(answer: Answer, model: type[Struct] | None) -> Node:
     response: Node = {
         "description": answer.description,
-        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-ID", *answer.headers)},
+        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in (*_ALWAYS_SENT, *answer.headers)},
     }
     content: Node = {
         media: {"schema": {"type": "string"} if media.startswith("text/") else {}} for media in answer.media
@@ -348,7 +351,7 @@ def _example(code: Code) -> Node:
 
 def _problem(codes: list[Code], *, body: bool) -> Node:
     # A status has one list of header fields. It contains the fields of all codes with that status.
-    headers = ["X-Request-ID"]
+    headers = [*_ALWAYS_SENT]
     if any(TABLE[code].retry_after is not None for code in codes):
         headers.append("Retry-After")
     if any(code in _KEY_CODES for code in codes):

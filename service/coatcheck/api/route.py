@@ -147,7 +147,7 @@ class Answer:
     media: tuple[str, ...] = ()
     """Media types besides JSON. Those that begin with `text/` are described as strings, all others as bytes."""
     headers: tuple[str, ...] = ()
-    """Names in RESPONSE_HEADERS of the answer's header fields, without X-Request-ID, which every answer has."""
+    """Names in RESPONSE_HEADERS of the answer's header fields, without those of every answer."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,6 @@ connects.
 """
 
 from collections.abc import Awaitable, Callable
-from importlib.metadata import version
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
@@ -17,6 +16,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
+from coatcheck import __version__
 from coatcheck.tools.answers import ToolAnswer
 from coatcheck.tools.calls import tool_name
 from coatcheck_client.contract.declare import declarations
@@ -84,7 +84,7 @@ def server(execute: Execute) -> Server[Any]:
     return Server(
         "coatcheck",
         title="Coatcheck",
-        version=version("coatcheck"),
+        version=__version__,
         instructions=INSTRUCTIONS,
         cache_hints={
             "tools/list": CacheHint(_DAY_MS, "public"),

@@ -18,17 +18,21 @@ from typing import Final, cast
 
 from litestar.types import HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
+from coatcheck import __version__
 from coatcheck.api.http.access import METRICS_PATH, PROBES
 from coatcheck.api.http.rates import RateAllowance
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.telemetry import Clock, Meter
 from coatcheck.runtime.noop_telemetry import UNMETERED
+from coatcheck_client.contract.answers import VERSION_FIELD
 
 NO_ROUTE: Final = "none"
 """The route in logs and metrics if no route matches a request."""
 LEFT: Final = 499
 """The status in logs and metrics if the client left before it was answered."""
+VERSION: Final = (VERSION_FIELD.encode(), __version__.encode())
+"""The header field of every answer that says the release, for clients that need a later one."""
 _ROUTE: Final = "route"
 """Key of the route in the state of a scope."""
 _TYPE: Final = re.compile(r":[a-z]+\}")
@@ -67,9 +71,10 @@ class RequestReceiver:
 
 
 class ResponseSender:
-    """An ASGI `send` that adds the request ID, records whether a response has begun, and can drop its body (for HEAD).
+    """An ASGI `send` that adds the request's ID and the service's release, and records whether a response has begun.
 
-    If `private` is true, caches are told not to store an answer that does not say how it may be cached.
+    It can drop the body (for HEAD). If `private` is true, caches are told not to store an answer that does not say how
+    it may be cached.
     """
 
     def __init__(self, send: Send, request_id: bytes, *, private: bool) -> None:
@@ -92,7 +97,7 @@ class ResponseSender:
         if message["type"] == "http.response.start":
             self.started = True
             self.status = message["status"]
-            headers = [*message["headers"], (b"x-request-id", self._request_id)]
+            headers = [*message["headers"], (b"x-request-id", self._request_id), VERSION]
             self.location = next((value for name, value in headers if name == b"location"), b"")
             # A cache would go on showing stored data that was deleted or has expired.
             if self._private and not any(name.lower() == b"cache-control" for name, _ in headers):

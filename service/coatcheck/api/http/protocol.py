@@ -24,10 +24,12 @@ from typing import Any, Final, cast
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from coatcheck import __version__
 from coatcheck.api.http.exchange import Exchange
 from coatcheck.api.http.lingering import SEND_SECONDS, LingeringTransport, UnsentBytes
 from coatcheck.api.http.problems import render
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck_client.contract.answers import VERSION_FIELD
 
 log = logging.getLogger(__name__)
 
@@ -350,6 +352,7 @@ def _answer(error: CoatcheckError) -> bytes:
         *problem.headers,
         ("content-length", str(len(problem.body))),
         ("x-request-id", request_id),
+        (VERSION_FIELD, __version__),
         ("connection", "close"),
     ]
     head = "".join(f"{name}: {value}\r\n" for name, value in fields)
