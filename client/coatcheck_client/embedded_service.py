@@ -22,10 +22,10 @@ import importlib.util
 import json
 import os
 import socket
+import ssl
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Generator, Mapping
@@ -36,7 +36,7 @@ from typing import Any, Final, NoReturn, final
 import httpx
 
 from coatcheck_client.async_client import AsyncClient
-from coatcheck_client.contract.run_folder import ADDRESS_FILE, HTTP_SOCKET, LIFELINE_SOCKET
+from coatcheck_client.contract.run_folder import ADDRESS_FILE, DIRECTORY_LOCK, HTTP_SOCKET, LIFELINE_SOCKET
 from coatcheck_client.sync import Client
 
 URL: Final = "http://localhost"
@@ -77,7 +77,7 @@ class Embedded:
             EmbeddedError: no service is running, and none can be started.
         """
         address = self._connection.open()
-        transport = None if address.socket is None else _Transport(self._connection, address.socket)
+        transport = _Transport(self._connection, address)
         self._client = Client(address.url, transport=transport, **self._options)
         return self._client
 
@@ -93,7 +93,7 @@ class Embedded:
     async def __aenter__(self) -> AsyncClient:
         """Starts the service, or joins the one that is running, without blocking the event loop; returns a client."""
         address = await asyncio.to_thread(self._connection.open)
-        transport = None if address.socket is None else _AsyncTransport(self._connection, address.socket)
+        transport = _AsyncTransport(self._connection, address)
         self._async_client = AsyncClient(address.url, transport=transport, **self._options)
         return self._async_client
 
@@ -121,7 +121,7 @@ def embedded(data: str | os.PathLike[str] = "coatcheck-data", **options: Any) ->
 class _Address:
     """Where a service answers: on a Unix socket, or at its URL."""
 
-    def __init__(self, url: str = URL, socket_path: Path | None = None) -> None:
+    def __init__(self, url: str = URL, socket_path: str | None = None) -> None:
         self.url = url
         self.socket = socket_path
 
@@ -149,14 +149,16 @@ class _ServiceConnection:
             self._let_go()
             run_folder = _make_run_folder(self._data)
             with _exclusive(run_folder / _LOCK_FILE):
-                joined = _join(run_folder)
-                if joined is None:
+                lifeline = _join(run_folder)
+                if lifeline is None and (other := self._find_other()):
+                    return other
+                if lifeline is None:
                     process = _start(self._data, run_folder)
-                    joined = _wait_for(process, run_folder)
-                    if joined is None:
-                        # It did not start. Another service may have the directory, which is then used instead.
+                    lifeline = _wait_for(process, run_folder)
+                    if lifeline is None:
+                        # It did not start. Another service may have opened the directory meanwhile, and is then used.
                         return self._find_other() or _refuse(self._data, run_folder, process.returncode)
-            return self._hold(joined, run_folder)
+            return self._hold(lifeline, run_folder)
 
     def is_alive(self) -> bool:
         """Returns whether the lifeline is still connected. Does not block."""
@@ -180,9 +182,9 @@ class _ServiceConnection:
             self._lifeline.close()
             self._lifeline = None
 
-    def _hold(self, joined: tuple[socket.socket, str], run_folder: Path) -> _Address:
-        self._lifeline, _ = joined
-        self._address = _Address(socket_path=run_folder / HTTP_SOCKET)
+    def _hold(self, lifeline: socket.socket, run_folder: Path) -> _Address:
+        self._lifeline = lifeline
+        self._address = _Address(socket_path=str(run_folder / HTTP_SOCKET))
         return self._address
 
     def _find_other(self) -> _Address | None:
@@ -191,18 +193,22 @@ class _ServiceConnection:
         Raises:
             EmbeddedError: that service needs a key, and none is set.
         """
+        if not _is_served(self._data):  # the address, if there is one, is that of a dead service
+            return None
         try:
             record = json.loads((self._data / ADDRESS_FILE).read_text("utf-8"))
         except (OSError, ValueError):
             return None
         if folder := record.get("run_folder"):
-            joined = _join(Path(folder))
-            return None if joined is None else self._hold(joined, Path(folder))
+            lifeline = _join(Path(folder))
+            return None if lifeline is None else self._hold(lifeline, Path(folder))
         url = record.get("url")
         if not url:
             return None
         try:
-            status = httpx.get(f"{url}/v1/artifacts?limit=1", timeout=_HELLO_SECONDS, trust_env=False).status_code
+            status = httpx.get(
+                f"{url}/v1/artifacts?limit=1", timeout=_HELLO_SECONDS, trust_env=False, verify=_without_certificates()
+            ).status_code
         except httpx.HTTPError:
             return None
         if status in {401, 403} and "COATCHECK_KEY" not in os.environ:  # noqa: TID251 - as the client reads it
@@ -214,15 +220,16 @@ class _ServiceConnection:
 
 
 class _Transport(httpx.HTTPTransport):
-    """Sends requests to the service. If the service was killed, it is started again first."""
+    """Sends requests to the service. If it is embedded and was killed, it is started again first."""
 
-    def __init__(self, connection: _ServiceConnection, path: Path) -> None:
-        super().__init__(uds=str(path))
+    def __init__(self, connection: _ServiceConnection, address: _Address) -> None:
+        super().__init__(uds=address.socket, verify=_without_certificates())
         self._connection = connection
+        self._has_lifeline = address.socket is not None
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Sends a request."""
-        if not self._connection.is_alive():
+        if self._has_lifeline and not self._connection.is_alive():
             _reopen(self._connection)
         return super().handle_request(request)
 
@@ -230,15 +237,21 @@ class _Transport(httpx.HTTPTransport):
 class _AsyncTransport(httpx.AsyncHTTPTransport):
     """Sends requests from an event loop to the service. If the service was killed, it is started again first."""
 
-    def __init__(self, connection: _ServiceConnection, path: Path) -> None:
-        super().__init__(uds=str(path))
+    def __init__(self, connection: _ServiceConnection, address: _Address) -> None:
+        super().__init__(uds=address.socket, verify=_without_certificates())
         self._connection = connection
+        self._has_lifeline = address.socket is not None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Sends a request."""
-        if not self._connection.is_alive():
+        if self._has_lifeline and not self._connection.is_alive():
             await asyncio.to_thread(_reopen, self._connection)
         return await super().handle_async_request(request)
+
+
+def _without_certificates() -> ssl.SSLContext:
+    """Returns what httpx needs although there is no TLS here; the usual one reads all certificates, for 25 ms."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _reopen(connection: _ServiceConnection) -> None:
@@ -259,7 +272,8 @@ def _make_run_folder(data: Path) -> Path:
     user = getattr(os, "getuid", lambda: "")()
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")  # noqa: TID251 - the platform's convention for such folders
     reasons: list[str] = []
-    for base in (runtime, tempfile.gettempdir(), "/tmp"):  # noqa: S108 - the folder in it is checked below
+    temporary = os.environ.get("TMPDIR", "")  # noqa: TID251 - the platform's convention
+    for base in (runtime, temporary, "/tmp"):  # noqa: S108 - the folder in it is checked below
         folder = Path(base) / f"coatcheck-{user}" / name
         if not base or len(os.fsencode(folder / LIFELINE_SOCKET)) > _MAX_SOCKET_PATH:
             continue
@@ -267,6 +281,7 @@ def _make_run_folder(data: Path) -> Path:
             for part in (folder.parent, folder):
                 part.mkdir(mode=0o700, exist_ok=True)
                 _require_private(part)
+            (folder / _LOCK_FILE).touch()  # it may have become read-only
         except OSError as error:
             reasons.append(f"{folder}: {error.strerror}")
         else:
@@ -297,8 +312,22 @@ def _exclusive(path: Path) -> Generator[None]:
         yield
 
 
-def _join(run_folder: Path) -> tuple[socket.socket, str] | None:
-    """Returns a connection to the lifeline of a running service, and the service's version; None if none is running."""
+def _is_served(data: Path) -> bool:
+    """Returns whether a service has the lock of a data directory."""
+    import fcntl  # noqa: PLC0415 - not on Windows, where the service does not run
+
+    try:
+        with (data / DIRECTORY_LOCK).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # the file does not exist yet, or belongs to another user
+        return False
+    return False
+
+
+def _join(run_folder: Path) -> socket.socket | None:
+    """Returns a connection to the lifeline of a running service; None if none is running."""
     lifeline = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     lifeline.settimeout(_HELLO_SECONDS)
     try:
@@ -311,7 +340,7 @@ def _join(run_folder: Path) -> tuple[socket.socket, str] | None:
         lifeline.close()
         return None
     lifeline.setblocking(False)
-    return lifeline, json.loads(hello)["version"]
+    return lifeline
 
 
 def _start(data: Path, run_folder: Path) -> subprocess.Popen[bytes]:
@@ -343,16 +372,16 @@ def _start(data: Path, run_folder: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _wait_for(process: subprocess.Popen[bytes], run_folder: Path) -> tuple[socket.socket, str] | None:
+def _wait_for(process: subprocess.Popen[bytes], run_folder: Path) -> socket.socket | None:
     """Returns a connection to the lifeline as soon as the service answers; None if it has ended, or is too slow.
 
     A service that takes more than START_SECONDS is killed.
     """
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
-        if (joined := _join(run_folder)) is not None:
+        if (lifeline := _join(run_folder)) is not None:
             _reap_later(process)
-            return joined
+            return lifeline
         if process.poll() is not None:
             return None
         time.sleep(_LOOK_SECONDS)

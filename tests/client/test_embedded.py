@@ -3,22 +3,28 @@
 import asyncio
 import json
 import os
+import random
+import re
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from coatcheck_client import EmbeddedError, embedded
+from coatcheck_client import EmbeddedError, __version__, embedded
 from coatcheck_client.contract.run_folder import ADDRESS_FILE, HTTP_SOCKET, LIFELINE_SOCKET
 from coatcheck_client.embedded_service import Embedded
-from support.service import COMMAND, serving
+from support.service import COMMAND, serving, start
+from support.small_disk import small_disk
+from support.used_servers import used
 
 OUTPUT = "".join(f"{number} of a long output\n" for number in range(2000))
 HOLDER = """
@@ -28,6 +34,18 @@ with embedded(sys.argv[1], deadline=60.0) as coatcheck:
     print(coatcheck.put(sys.argv[2], tool_name="holder").id, flush=True)
     sys.stdin.read()
 """
+ONCE = """
+import sys
+from coatcheck_client import EmbeddedError, embedded
+try:
+    with embedded(sys.argv[1], deadline=60.0) as coatcheck:
+        receipt = coatcheck.put(sys.argv[2])
+        print(receipt.stored, receipt.id, *(warning.code for warning in receipt.warnings))
+except EmbeddedError as error:
+    print(error)
+"""
+READ_ONLY = 'mount --bind /tmp /tmp && mount -o remount,bind,ro /tmp && exec "$@"'
+OTHER = "import coatcheck; coatcheck.__version__ = '{version}'; from coatcheck.cli import main; main()"
 ENDS_IN = 10.0
 """Seconds after which nothing may run any more."""
 
@@ -77,6 +95,12 @@ def runs(pid: int) -> bool:
 def opened(data: Path, **options: Any) -> Embedded:  # noqa: ANN401 - a client's
     """A directory, for a client that waits for a busy machine."""
     return embedded(data, deadline=60.0, **options)
+
+
+def run_once(data: Path, text: str = "once", before: Sequence[str] = ()) -> str:
+    """What a program prints that stores a text."""
+    command = [*before, sys.executable, "-c", ONCE, str(data), text]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.strip()
 
 
 @contextmanager
@@ -172,13 +196,25 @@ def test_programs_that_come_while_it_ends_get_the_next_one(data: Path) -> None:
     assert len(stored) == 1
 
 
-def test_a_directory_that_a_service_of_its_own_has_is_shared(data: Path) -> None:
-    with serving(data) as service:
+@pytest.mark.parametrize("version", [__version__, "99.0.0"])
+def test_a_directory_that_a_service_of_its_own_has_is_shared(data: Path, version: str) -> None:
+    with serving(data, command=(sys.executable, "-c", OTHER.format(version=version))) as service:
         receipt = service.post("stored over HTTP")
         with opened(data) as coatcheck:
             assert "stored over HTTP" in coatcheck.read_artifact(receipt["id"])
             assert served_by(data) == service.process.pid
         assert service.process.poll() is None
+
+
+def test_an_address_that_a_dead_service_left_is_not_used(data: Path, tmp_path: Path) -> None:
+    dead = start(data)
+    dead.kill()
+    with serving(tmp_path / "other") as other:  # which might have the dead one's port
+        address = json.loads((data / ADDRESS_FILE).read_text())
+        (data / ADDRESS_FILE).write_text(json.dumps({**address, "url": other.url}))
+        with opened(data) as coatcheck:
+            assert coatcheck.put("for this directory").stored
+        assert other.get("/v1/artifacts")["items"] == []
 
 
 def test_a_directory_whose_service_needs_a_key_is_refused_with_what_to_do(data: Path) -> None:
@@ -216,11 +252,39 @@ def test_a_run_folder_on_a_long_path_is_somewhere_else(
     assert not list(long.iterdir())
 
 
-@pytest.mark.parametrize("what", ["open to others", "a link"])
-def test_a_run_folder_that_somebody_else_could_use_is_refused(data: Path, runtime: Path, what: str) -> None:
-    folder = runtime / f"coatcheck-{os.getuid()}"
+def test_where_nothing_can_be_written_any_more_the_folders_and_the_reason_are_named(
+    data: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TMPDIR", raising=False)
+    private = ("unshare", "--user", "--map-root-user", "--mount")
+    if shutil.which("unshare") is None or subprocess.run([*private, "true"], check=False).returncode:
+        used("read-only disks: none, user namespaces are forbidden here")
+        pytest.skip("user namespaces are forbidden here")
+    before = [*private, "sh", "-c", READ_ONLY, "sh"]
+    reasons = "; ".join(f"{base}/coatcheck-0[^;:]*: Read-only file system" for base in (runtime, "/tmp"))  # noqa: S108
+    assert run_once(data).startswith("True ")
+    wait_until(lambda: served_by(data) is None)
+    sentence = run_once(data, before=before)
+    assert re.fullmatch(
+        rf"There is no folder for the service's sockets \({reasons}\)\. Set XDG_RUNTIME_DIR to a short path that only "
+        r"you can open\.",
+        sentence,
+    )
+
+
+@pytest.mark.parametrize("what", ["open to others", "a link", "somebody else's"])
+def test_a_run_folder_that_somebody_else_could_use_is_refused(
+    data: Path, runtime: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = os.getuid()
+    if what == "somebody else's":
+        user += 1
+        monkeypatch.setattr(os, "getuid", lambda: user)
+    folder = runtime / f"coatcheck-{user}"
     if what == "a link":
         folder.symlink_to(runtime)
+    elif what == "somebody else's":
+        folder.mkdir(mode=0o700)
     else:
         folder.mkdir(mode=0o700)
         folder.chmod(0o777)
@@ -238,6 +302,38 @@ def test_a_service_of_an_older_release_is_used_with_a_warning(data: Path, monkey
     monkeypatch.setattr("coatcheck_client.options.NEEDED_SERVICE", "99.0.0")
     with pytest.warns(UserWarning, match=r"this client needs 99\.0\.0"), opened(data) as coatcheck:
         assert coatcheck.put("all the same").stored
+
+
+def test_a_directory_of_a_newer_release_is_refused_as_it_is(data: Path) -> None:
+    assert run_once(data, "of the newer one").startswith("True ")
+    wait_until(lambda: served_by(data) is None)
+    with closing(sqlite3.connect(data / "coatcheck.db")) as catalog:
+        (revision,) = catalog.execute("SELECT version_num FROM alembic_version").fetchone()
+        catalog.execute("UPDATE alembic_version SET version_num = '9999'")
+        catalog.commit()
+        assert "which is newer than this release's" in run_once(data)
+        catalog.execute("UPDATE alembic_version SET version_num = ?", [revision])
+        catalog.commit()
+    with opened(data) as coatcheck:
+        assert [each.size.bytes for each in coatcheck.each_artifact()] == [len("of the newer one")]
+
+
+def test_a_full_disk_is_named_and_what_was_acknowledged_is_still_there(tmp_path: Path) -> None:
+    if shutil.which("unshare") is None or shutil.which("nsenter") is None:
+        used("full disks: none, util-linux is not here")
+        pytest.skip("no unshare and nsenter")
+    with small_disk(tmp_path / "disk", 24 * 2**20) as disk:
+        if disk is None:
+            used("full disks: none, user namespaces are forbidden here")
+            pytest.skip("user namespaces are forbidden here")
+        data, large = disk.folder / "data", random.Random(36).randbytes(45_000).hex()
+        stored, artifact = run_once(data, "acknowledged", disk.entrance).split()
+        disk.fill()
+        assert re.fullmatch("False .* storage_full", run_once(data, large, disk.entrance))
+        assert f"The disk that holds {disk.folder}/other is full." in run_once(disk.folder / "other", "", disk.entrance)
+        disk.clear()
+        assert (stored, run_once(data, "acknowledged", disk.entrance)) == ("True", f"True {artifact}")
+        wait_until(lambda: served_by(disk.seen / "data") is None)
 
 
 def test_without_the_service_the_extra_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,11 @@ class SmallDisk:
         return Path(f"/proc/{self.holder}/root{self.folder}")
 
     @property
+    def entrance(self) -> tuple[str, ...]:
+        """The beginning of a command that sees the disk."""
+        return ("nsenter", "--user", "--mount", "--preserve-credentials", f"--target={self.holder}")
+
+    @property
     def free(self) -> int:
         """Bytes that can still be written."""
         return shutil.disk_usage(self.seen).free
@@ -47,8 +52,7 @@ class SmallDisk:
 
     def start(self, **settings: int | str) -> Service:
         """Start a service whose data directory is `data` on this disk."""
-        entered = ("nsenter", "--user", "--mount", "--preserve-credentials", f"--target={self.holder}")
-        command = (*entered, sys.executable, "-m", "coatcheck")
+        command = (*self.entrance, sys.executable, "-m", "coatcheck")
         service = start(self.folder / "data", command=command, settings=settings)
         self.services.append(service)
         return service

@@ -10,3 +10,5 @@ sends one line of JSON: `version` and `pid`."""
 ADDRESS_FILE: Final = "coatcheck.address"
 """File in a data directory that is being served. It contains one JSON object: `version` and `pid`, and either `url` or,
 for an embedded service, `run_folder`."""
+DIRECTORY_LOCK: Final = "coatcheck.lock"
+"""File in a data directory that the service of the directory keeps locked."""

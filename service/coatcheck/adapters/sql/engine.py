@@ -15,6 +15,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from coatcheck.core.caches import CacheName, CacheSize, count_cache
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck_client.contract.run_folder import DIRECTORY_LOCK
 
 BUSY_MS = 5000
 """Milliseconds that a statement waits for the write lock. Only a backup or a command beside the service can hold the
@@ -155,7 +156,7 @@ class DirectoryLock:
 
     def __init__(self, directory: Path) -> None:
         """Takes the lock, or raises CoatcheckError `storage_unavailable` at once."""
-        path = directory / "coatcheck.lock"
+        path = directory / DIRECTORY_LOCK
         # The file is not truncated yet, because its content names the process that has the lock, if there is one.
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
