@@ -10,6 +10,7 @@ import httpx
 import pytest
 from packaging.requirements import Requirement
 
+from media.formats import pdf, workbook
 from support.archives import unpack
 from support.service import start
 
@@ -79,6 +80,23 @@ def wheels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return made[0], made[1]
 
 
+IMPORTED = """
+import importlib
+for name in {names}:
+    try:
+        importlib.import_module("coatcheck_client.integrations." + name.replace("-", "_"))
+    except ImportError as error:
+        print(error)
+"""
+OPENED = """
+import coatcheck_client as c
+try:
+    c.embedded("data").__enter__()
+except c.EmbeddedError as error:
+    print(error)
+"""
+
+
 def _run(python: Path, code: str) -> str:
     done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -90,11 +108,19 @@ def test_the_client_works_with_what_it_requires_and_nothing_else(wheels: tuple[P
     assert _run(python, f"{AWAY}; print(r.text, r.stored, c.declarations('anthropic')[0]['name'])") == (
         "x False read_artifact\n"
     )
+    frameworks = sorted(set(metadata.metadata("coatcheck-client").get_all("Provides-Extra") or ()) - {"embedded"})
+    sentences = _run(python, IMPORTED.format(names=frameworks)).splitlines()
+    assert len(frameworks) > 14
+    for name, sentence in zip(frameworks, sentences, strict=True):
+        assert re.fullmatch(
+            rf"This integration needs its extra: pip install 'coatcheck-client\[{name}\]' \(.+\)\.", sentence
+        )
+    assert _run(python, OPENED) == "The service is not installed: pip install 'coatcheck-client[embedded]'\n"
     loaded = _run(python, f"{AWAY}; import sys; print(*{{n.partition('.')[0] for n in sys.modules}})").split()
     assert not {"coatcheck", "litestar", "sqlalchemy", "mcp"} & set(loaded)
 
 
-def test_the_service_serves_with_what_it_requires_and_says_what_mcp_needs(
+def test_the_service_serves_with_what_it_requires_and_names_the_extra_of_what_it_lacks(
     wheels: tuple[Path, Path], tmp_path: Path
 ) -> None:
     python = _environment(tmp_path / "environment", *wheels, client="coatcheck-client", service="coatcheck")
@@ -110,11 +136,24 @@ def test_the_service_serves_with_what_it_requires_and_says_what_mcp_needs(
         for name in re.findall(r'(?:src|href)="(/[^"]+)"', page):  # the reference is whole, from the wheel
             assert httpx.get(f"{service.url}{name}", trust_env=False).status_code == 200
         assert "/docs/swagger-ui-bundle.js" in page
-        assert (answer.status_code, 'pip install "coatcheck[mcp]"' in answer.json()["error"]["message"]) == (404, True)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["data"]["code"]) == (404, "route_not_found")
+        assert "pip install 'coatcheck[mcp]'" in error["message"]
+        for payload in (pdf("Low tide"), workbook("Prices")):
+            receipt = service.post(payload)
+            text = service.content(receipt["id"], "text")
+            assert b"pip install 'coatcheck[documents]'" in text
+            assert text.decode().strip() in receipt["text"]
     finally:
         assert service.stop() == 0
-    done = subprocess.run([*command, "mcp"], capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, 'pip install "coatcheck[mcp]"' in done.stderr) == (2, True)
+    for extra, status, arguments in (
+        ("mcp", 2, ["mcp"]),
+        ("mcp", 2, ["mcp-wrap", "http://127.0.0.1:1/mcp"]),
+        ("telemetry", 4, ["serve", "--port", "0", "--data", str(tmp_path / "other")]),
+    ):
+        env = {"COATCHECK_OTLP_ENDPOINT": "http://127.0.0.1:1", "PATH": "/usr/bin:/bin"}
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, timeout=60, env=env)
+        assert (done.returncode, f"pip install 'coatcheck[{extra}]'" in done.stderr) == (status, True), done.stderr
 
 
 def test_both_are_of_one_release() -> None:

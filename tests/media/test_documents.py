@@ -140,7 +140,7 @@ def test_a_view_says_which_extra_is_missing_and_is_made_anew(library: str, paylo
     )
     ended = subprocess.run([sys.executable, "-c", program], input=payload, capture_output=True, check=True)
     assert ended.stdout.decode().startswith(f"{MISSING} True [The ")
-    assert b"with the extra coatcheck[documents], which is not installed." in ended.stdout
+    assert b"pip install 'coatcheck[documents]'." in ended.stdout
     measure = ViewMeasure(size=1, lines=1, chars=1, tokens=TokenCount(1, exact=True))
     kept = View(name="text", extractor=MISSING, partial=True, sections=(), measure=measure)
     assert kept.is_old

@@ -12,13 +12,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from agent_framework import Content, ContextProvider, FunctionInvocationContext, FunctionMiddleware, FunctionTool
-
 from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.extras import NeededExtra
 from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+with NeededExtra("agent-framework"):
+    from agent_framework import Content, ContextProvider, FunctionInvocationContext, FunctionMiddleware, FunctionTool
 
 
 class CoatcheckProvider(ContextProvider):

@@ -13,16 +13,18 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agno.agent import Agent
-from agno.team import Team
-from agno.tools import Function, Toolkit
-from agno.tools.function import ToolResult
-
 from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.extras import NeededExtra
 from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+with NeededExtra("agno"):
+    from agno.agent import Agent
+    from agno.team import Team
+    from agno.tools import Function, Toolkit
+    from agno.tools.function import ToolResult
 
 A = TypeVar("A", Agent, Team)
 

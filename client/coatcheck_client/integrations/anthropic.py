@@ -13,13 +13,15 @@ import copy
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from anthropic.lib import tools as runnable
-
 from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.extras import NeededExtra
 from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+with NeededExtra("anthropic"):
+    from anthropic.lib import tools as runnable
 
 _SYNC = runnable.BetaFunctionTool | runnable.BetaBuiltinFunctionTool
 _ASYNC = runnable.BetaAsyncFunctionTool | runnable.BetaAsyncBuiltinFunctionTool

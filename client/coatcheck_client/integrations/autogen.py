@@ -12,13 +12,15 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from autogen_core.tools import FunctionTool, StaticWorkbench, TextResultContent, ToolSchema, Workbench
-
 from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.extras import NeededExtra
 from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+with NeededExtra("autogen"):
+    from autogen_core.tools import FunctionTool, StaticWorkbench, TextResultContent, ToolSchema, Workbench
 
 
 class CoatcheckWorkbench(Workbench):

@@ -14,10 +14,12 @@ import logging
 from collections.abc import Collection
 from typing import Any, Final
 
-from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, create_sdk_mcp_server, tool
-
 from coatcheck_client import Client, declarations
 from coatcheck_client.integrations.claude_code_event import whole_event
+from coatcheck_client.integrations.extras import NeededExtra
+
+with NeededExtra("claude-agent-sdk"):
+    from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, create_sdk_mcp_server, tool
 
 log = logging.getLogger(__name__)
 

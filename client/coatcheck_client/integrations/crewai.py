@@ -10,15 +10,17 @@ agent = Agent(role="Operator", goal=..., backstory=..., tools=[get_log, Coatchec
 
 from typing import TYPE_CHECKING, Any
 
-from crewai.hooks import ToolCallHookContext, get_after_tool_call_hooks, register_after_tool_call_hook
-from crewai.tools import BaseTool
-from pydantic import BaseModel, PrivateAttr
-
 from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.extras import NeededExtra
 from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+with NeededExtra("crewai"):
+    from crewai.hooks import ToolCallHookContext, get_after_tool_call_hooks, register_after_tool_call_hook
+    from crewai.tools import BaseTool
+    from pydantic import BaseModel, PrivateAttr
 
 _DECLARED = declarations("json-schema")[0]
 

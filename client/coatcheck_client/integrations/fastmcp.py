@@ -11,13 +11,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fastmcp.exceptions import ToolError
-from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
-from fastmcp.tools import FunctionTool, Tool, ToolResult
-from mcp_types import CallToolRequestParams, ListToolsRequest, TextContent
-
 from coatcheck_client import Client, declarations
 from coatcheck_client.fallback import sentence
+from coatcheck_client.integrations.extras import NeededExtra
 from coatcheck_client.integrations.mcp_wrap.results import is_copy, payload_of, replace_texts, text_of
 from coatcheck_client.integrations.tool_outputs import ToolOutputs, read_payload
 
@@ -25,6 +21,12 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from coatcheck_client.integrations.tool_outputs import ToolOutputOptions
+
+with NeededExtra("fastmcp"):
+    from fastmcp.exceptions import ToolError
+    from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+    from fastmcp.tools import FunctionTool, Tool, ToolResult
+    from mcp_types import CallToolRequestParams, ListToolsRequest, TextContent
 
 
 class CoatcheckServerMiddleware(Middleware):

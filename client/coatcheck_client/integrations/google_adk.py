@@ -11,16 +11,18 @@ app = App(name="logs", root_agent=agent, plugins=[CoatcheckPlugin()])
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from google.adk.plugins.base_plugin import BasePlugin
-from google.adk.tools.base_tool import BaseTool
-from google.genai import types
-
 from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.extras import NeededExtra
 from coatcheck_client.integrations.mcp_wrap.results import payload_of, with_card
 from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs, read_payload
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+with NeededExtra("google-adk"):
+    from google.adk.plugins.base_plugin import BasePlugin
+    from google.adk.tools.base_tool import BaseTool
+    from google.genai import types
 
 
 class CoatcheckPlugin(BasePlugin):

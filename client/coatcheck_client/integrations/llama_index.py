@@ -11,16 +11,18 @@ agent = with_coatcheck(FunctionAgent(tools=[get_log], llm=OpenAI("gpt-5")))
 import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from llama_index.core.agent.workflow import BaseWorkflowAgent, CodeActAgent
-from llama_index.core.base.llms.types import TextBlock
-from llama_index.core.bridge.pydantic import BaseModel
-from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolOutput, adapt_to_async_tool
-
 from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.extras import NeededExtra
 from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+with NeededExtra("llama-index"):
+    from llama_index.core.agent.workflow import BaseWorkflowAgent, CodeActAgent
+    from llama_index.core.base.llms.types import TextBlock
+    from llama_index.core.bridge.pydantic import BaseModel
+    from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolOutput, adapt_to_async_tool
 
 A = TypeVar("A", bound=BaseWorkflowAgent)
 

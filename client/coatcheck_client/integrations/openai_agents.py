@@ -15,15 +15,17 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from agents import Agent, FunctionTool, Tool
-from agents.run import CallModelData, ModelInputData
-from agents.tool_context import ToolContext
-
 from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.extras import NeededExtra
 from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+with NeededExtra("openai-agents"):
+    from agents import Agent, FunctionTool, Tool
+    from agents.run import CallModelData, ModelInputData
+    from agents.tool_context import ToolContext
 
 log = logging.getLogger(__name__)
 

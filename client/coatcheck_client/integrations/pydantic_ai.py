@@ -13,16 +13,18 @@ import asyncio
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from pydantic_ai import FunctionToolset, RunContext, Tool, ToolReturn
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import ToolCallPart, ToolReturnPart
-from pydantic_ai.tools import ToolDefinition
-
 from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.extras import NeededExtra
 from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs, read_payload
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+with NeededExtra("pydantic-ai"):
+    from pydantic_ai import FunctionToolset, RunContext, Tool, ToolReturn
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.messages import ToolCallPart, ToolReturnPart
+    from pydantic_ai.tools import ToolDefinition
 
 
 class Coatcheck(AbstractCapability[Any]):

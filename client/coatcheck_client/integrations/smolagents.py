@@ -12,13 +12,15 @@ import copy
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from smolagents import ActionStep, CodeAgent, MultiStepAgent, Tool
-
 from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.extras import NeededExtra
 from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+with NeededExtra("smolagents"):
+    from smolagents import ActionStep, CodeAgent, MultiStepAgent, Tool
 
 A = TypeVar("A", bound=MultiStepAgent)
 _LAST: Final = "Last output from code snippet:\n"  # both ends of the last line's value follow

@@ -12,16 +12,18 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from strands import Agent
-from strands.hooks import AfterToolCallEvent
-from strands.plugins import Plugin
-from strands.tools.tools import PythonAgentTool
-
 from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.extras import NeededExtra
 from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs, read_payload
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+with NeededExtra("strands"):
+    from strands import Agent
+    from strands.hooks import AfterToolCallEvent
+    from strands.plugins import Plugin
+    from strands.tools.tools import PythonAgentTool
 
 
 class CoatcheckAgentPlugin(Plugin):

@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from typing import Final
 
-MISSING: Final = 'Serving MCP needs the SDK in version 2.3 or later. Install it: pip install "coatcheck[mcp]".'
+MISSING: Final = "MCP needs the protocol's SDK, version 2.3 or later: pip install 'coatcheck[mcp]'."
 
 
 def is_installed() -> bool:

@@ -203,7 +203,7 @@ def _tracer(settings: Settings) -> tuple[Tracer, Callable[[], None]]:
     try:
         from coatcheck.adapters.traces import OtlpTracer  # noqa: PLC0415 - an extra
     except ImportError as error:
-        missing = "Traces need the SDK: install coatcheck[telemetry]"
+        missing = "Traces need an extra: pip install 'coatcheck[telemetry]'"
         if settings.otlp_endpoint:
             raise invalid_request(f"{missing}, or unset COATCHECK_OTLP_ENDPOINT.") from error
         log.warning("%s. The OTEL_ variables are ignored.", missing)

@@ -6,6 +6,9 @@ from coatcheck_client.integrations.langchain import CoatcheckMiddleware
 agent = create_agent(model, tools, middleware=[CoatcheckMiddleware()])
 """
 
-from coatcheck_client.integrations.langchain.middleware import CoatcheckMiddleware
+from coatcheck_client.integrations.extras import NeededExtra
+
+with NeededExtra("langchain"):
+    from coatcheck_client.integrations.langchain.middleware import CoatcheckMiddleware
 
 __all__ = ["CoatcheckMiddleware"]

@@ -5,6 +5,9 @@ from coatcheck_client.integrations.litellm import CoatcheckCallback
 callback = CoatcheckCallback()  # in coatcheck_proxy.py; config.yaml beside it has `callbacks: coatcheck_proxy.callback`
 """
 
-from coatcheck_client.integrations.litellm.callback import CoatcheckCallback
+from coatcheck_client.integrations.extras import NeededExtra
+
+with NeededExtra("litellm"):
+    from coatcheck_client.integrations.litellm.callback import CoatcheckCallback
 
 __all__ = ["CoatcheckCallback"]

@@ -133,7 +133,7 @@ def _decode_xml(payload: bytes, _: float) -> ExtractedText:
 def _pdf(payload: bytes, until: float) -> ExtractedText | None:
     if find_spec("pypdf") is None:
         return _explain_unreadable(
-            "The text of a PDF is read with the extra coatcheck[documents], which is not installed.", MISSING
+            "The text of a PDF needs an extra of the service: pip install 'coatcheck[documents]'.", MISSING
         )
     import pypdf  # noqa: PLC0415 - belongs to an extra, and is imported only when it is needed
 
@@ -201,7 +201,7 @@ def _page(reader: Any, number: int) -> str | None:  # noqa: ANN401 - of a librar
 def _workbook(payload: bytes, until: float) -> ExtractedText | None:
     if find_spec("python_calamine") is None:
         return _explain_unreadable(
-            "The cells of a workbook are read with the extra coatcheck[documents], which is not installed.", MISSING
+            "The cells of a workbook need an extra of the service: pip install 'coatcheck[documents]'.", MISSING
         )
     import python_calamine  # noqa: PLC0415 - belongs to an extra, and is imported only when it is needed
 
