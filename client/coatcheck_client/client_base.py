@@ -34,7 +34,10 @@ class ClientBase:
         return await self._sender.is_ready()
 
     def _declared(self, declared: DeclaredFields) -> DeclaredFields:
-        return {**self._setup.defaults, **declared}
+        whole: DeclaredFields = {**self._setup.defaults, **declared}
+        if not whole.get("compare_to", True):
+            del whole["compare_to"]  # the receipt of a run that was not stored has an empty ID
+        return whole
 
     def _in_session(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         return {"session": self._setup.defaults.get("session"), **parameters}

@@ -176,7 +176,7 @@ def receipt(ends: Ends, budgets: Budgets, error: ServiceError) -> Receipt:
 
 def _receipt(text: str, notice: Notice, *, inline: bool) -> Receipt:
     tokens = -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
-    return Receipt(id=None, stored=False, inline=inline, text=text, tokens=tokens, card=None, warnings=(notice,))
+    return Receipt(id="", stored=False, inline=inline, text=text, tokens=tokens, card=None, warnings=(notice,))
 
 
 def _what(ends: Ends) -> str:

@@ -15,7 +15,7 @@ class ReadParameters(TypedDict, total=False):
     limit: int
     section: str
     view: View
-    cursor: str
+    cursor: str | None
     max_tokens: int
 
 
@@ -45,7 +45,7 @@ class ValueParameters(TypedDict, total=False):
 
     fields: str
     limit: int
-    cursor: str
+    cursor: str | None
     max_tokens: int
 
 
@@ -53,7 +53,7 @@ class OutlineParameters(TypedDict, total=False):
     """Optional parameters of an outline."""
 
     section: str
-    offset: int
+    offset: int | None
     limit: int
     max_tokens: int
 
@@ -71,7 +71,7 @@ class ListParameters(TypedDict, total=False):
     created_after: str
     created_before: str
     q: str
-    cursor: str
+    cursor: str | None
     limit: int
 
 

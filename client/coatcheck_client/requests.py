@@ -141,13 +141,13 @@ _NULLABLE: Final = frozenset({"ttl", "idle_ttl"})
 """Fields in which null has a meaning, so that null is sent."""
 
 
-def at(artifact_id: str | None, end: str = "") -> str:
+def at(artifact_id: object, end: str = "") -> str:
     """Returns the path of an artifact, or with `end` the path of something below it.
 
     Raises:
-        ServiceError: `invalid_request` if `artifact_id` is None, as in the receipt of a payload that was not stored.
+        ServiceError: `invalid_request` if `artifact_id` is empty, as in the receipt of a payload that was not stored.
     """
-    if not isinstance(artifact_id, str):
+    if not isinstance(artifact_id, str) or not artifact_id:
         raise ServiceError(
             WRONG, "There is no artifact ID: a payload that was not stored (see `receipt.stored`) cannot be read."
         )

@@ -8,7 +8,7 @@ member.
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from coatcheck_client.contract.answers import ArtifactHold as ArtifactHold
 from coatcheck_client.contract.answers import Notice as Notice
@@ -63,8 +63,8 @@ class Card(Struct, frozen=True, kw_only=True):
 class Receipt(Struct, frozen=True, kw_only=True):
     """The answer to a put. `text` is what to put into the tool result, whether the payload was stored or not."""
 
-    id: str | None
-    """The artifact ID; None if the put failed, or if a policy refused the web search."""
+    id: str
+    """The artifact ID; empty if the put failed, or if a policy refused the web search."""
     stored: bool
     """False: the payload cannot be read back now, and perhaps never; `warnings` say why."""
     inline: bool
@@ -245,8 +245,7 @@ class Outline(_Part, frozen=True, kw_only=True):
 class SearchResults(Struct, frozen=True, kw_only=True):
     """A web search's response within its budget: `text` is for this turn, `summary` for the turns after it."""
 
-    id: str | None
-    """None: searches are off, or there were too many; `warnings` say which."""
+    _id: str | None = field(name="id")
     stored: bool
     text: str
     tokens: int
@@ -262,6 +261,11 @@ class SearchResults(Struct, frozen=True, kw_only=True):
     unknown: tuple[str, ...]
     limits: Members
     warnings: tuple[Notice, ...]
+
+    @property
+    def id(self) -> str:
+        """The artifact ID; empty: searches are off, or there were too many, as `warnings` say."""
+        return self._id or ""
 
 
 def receipt_of_search(answer: SearchResults, searches: str) -> Receipt:

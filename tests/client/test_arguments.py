@@ -5,7 +5,7 @@ import os
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import httpx
 import pytest
@@ -28,7 +28,7 @@ def client(service: Service) -> Iterator[Client]:
 
 def known(client: Client, receipt: Receipt) -> Artifact:
     assert receipt.stored
-    return client.describe(receipt.id or "").artifact
+    return client.describe(receipt.id).artifact
 
 
 async def each_way(to: str, payload: bytes, tmp_path: Path, **said: Any) -> list[Receipt]:  # noqa: ANN401
@@ -81,7 +81,7 @@ def test_a_file_s_name_may_be_no_utf_8(client: Client, tmp_path: Path) -> None:
 
 def test_long_text_with_half_a_pair_is_the_same_artifact_as_beside_the_limit(client: Client) -> None:
     text = "x" * 4 * 1024**2 + "\ud83d."
-    assert client.content(client.put(text).id or "").endswith("\ufffd.".encode())
+    assert client.content(client.put(text).id).endswith("\ufffd.".encode())
 
 
 async def test_a_title_of_any_length_is_cut_where_the_service_cuts_titles(
@@ -116,7 +116,7 @@ async def test_a_description_never_costs_the_payload(
     got = await each_way(service.url, payload, tmp_path, session=repr(said)[:40], **said)
     got.append(client.put(payload.decode(), session="as text", **said))
     assert [receipt.stored for receipt in got] == [True] * len(got)
-    assert {client.content(receipt.id or "") for receipt in got} == {payload}
+    assert {client.content(receipt.id) for receipt in got} == {payload}
 
 
 async def test_what_no_url_can_hold_arrives_all_the_same(service: Service, client: Client, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_file_that_grows_is_stored_as_it_was_when_it_was_opened(service: Servi
     file.write_bytes(b"x" * 600_000)
     with Client(service.url, transport=_Meanwhile(lambda: _append(file))) as opened:
         receipt = opened.put_file(file)
-        assert opened.content(receipt.id or "") == b"x" * 600_000
+        assert opened.content(receipt.id) == b"x" * 600_000
 
 
 def test_a_file_that_shrinks_is_sent_again_as_it_is_now(service: Service, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_file_that_shrinks_is_sent_again_as_it_is_now(service: Service, tmp_pa
     transport = _Meanwhile(lambda: os.truncate(file, 300_000))
     with Client(service.url, transport=transport, sleep=pauses.append) as opened:
         receipt = opened.put_file(file)
-        assert (opened.content(receipt.id or ""), len(pauses)) == (b"x" * 300_000, 1)
+        assert (opened.content(receipt.id), len(pauses)) == (b"x" * 300_000, 1)
 
 
 class _Meanwhile(httpx.HTTPTransport):
@@ -292,7 +292,7 @@ def test_content_of_any_depth_is_sent_and_a_body_of_any_depth_is_an_error(client
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
-    assert client.content(client.put({"a": deep}).id or "") == b'{"a":' + b"[" * 100_001 + b"]" * 100_001 + b"}"
+    assert client.content(client.put({"a": deep}).id) == b'{"a":' + b"[" * 100_001 + b"]" * 100_001 + b"}"
     with pytest.raises(ServiceError, match="nested too deeply"):
         client.compact(deep)
 
@@ -311,7 +311,21 @@ def test_where_the_service_is_and_the_key_come_from_the_environment(monkeypatch:
 def test_what_was_not_stored_cannot_be_read_and_that_is_said() -> None:
     with Client("http://127.0.0.1:1", retries=Retries(attempts=1)) as client:
         receipt = client.put("some output")
-        assert receipt.id is None
+        assert receipt.id == ""
         with pytest.raises(ServiceError, match="not stored") as refused:
-            client.search(cast("str", receipt.id), "error")
+            client.search(receipt.id, "error")
     assert (refused.value.code, refused.value.status) == ("invalid_request", None)
+
+
+@pytest.mark.parametrize("content", ["one line", b"one line"])
+def test_the_empty_id_of_what_was_not_stored_names_nothing(client: Client, content: str | bytes) -> None:
+    assert client.put(content, session="empty", compare_to="").stored  # the run before was not
+    assert client.read_artifact("").startswith("artifact_id is missing.")
+    for refused in (
+        lambda: client.read(""),
+        lambda: next(client.events(artifact_id="")),
+        lambda: client.admin.place_hold("an audit", artifact=""),
+    ):
+        with pytest.raises(ServiceError, match=r"\bID\b"):
+            refused()
+    assert not list(client.admin.holds())

@@ -42,7 +42,7 @@ def shown(client: Client) -> tuple[list[str], str, str]:
     """What a model read of a search and a page, and their IDs."""
     found, page = client.search_results(SEARCH), client.put(BRIDGES, url="https://example.org/bridges", card_tokens=200)
     assert HIDDEN not in page.text
-    return [found.text, page.text], found.id or "", page.id or ""
+    return [found.text, page.text], found.id, page.id
 
 
 def verdicts(report: AnswerReport) -> list[tuple[str, str, str | None]]:

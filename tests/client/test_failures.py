@@ -212,7 +212,7 @@ def test_a_body_that_gave_way_to_others_is_sent_again(tmp_path: Path) -> None:
 
 
 def checked(got: Receipt, *, whole: bool, tokens: int = 600) -> None:
-    assert (got.id, got.stored, got.card, got.inline) == (None, False, None, whole)
+    assert (got.id, got.stored, got.card, got.inline) == ("", False, None, whole)
     assert len(got.warnings) == 1
     assert "cannot be read back" in got.warnings[0].message
     if not whole:
@@ -248,7 +248,7 @@ def test_a_service_that_is_away_never_breaks_the_agent(tmp_path: Path) -> None:
 def test_who_asks_for_it_gets_the_original(caplog: pytest.LogCaptureFixture) -> None:
     for opened in (client(Scripted(refuses), on_unreachable="original"), client(Scripted(refuses))):
         got = opened.put(LOG, on_unreachable="original")
-        assert (got.text, got.inline, got.stored, got.id) == (LOG, True, False, None)
+        assert (got.text, got.inline, got.stored, got.id) == (LOG, True, False, "")
         assert got.warnings[0].code == "unreachable"
     assert "a payload was not stored [unreachable]" in caplog.text
     assert opened.put(LOG.encode(), on_unreachable="original").text == LOG
@@ -360,9 +360,9 @@ def test_bytes_that_are_not_those_that_were_stored_are_noticed() -> None:
 def test_a_download_of_what_is_gone_says_so(service: Service) -> None:
     with Client(service.url) as opened:
         receipt = opened.put(LOG, session="gone-download")
-        opened.delete(receipt.id or "")
+        opened.delete(receipt.id)
         with pytest.raises(ServiceError) as gone:
-            opened.content(receipt.id or "")
+            opened.content(receipt.id)
     assert (gone.value.code, gone.value.status) == ("artifact_gone", 410)
 
 

@@ -102,7 +102,7 @@ def test_its_schema_is_there_in_each_provider_s_form_without_a_service(service: 
 
 async def test_the_tool_answers_text_whatever_happens(service: Service) -> None:
     with Client(service.url) as here:
-        artifact_id = here.put(LOG).id or ""
+        artifact_id = here.put(LOG).id
         assert "02345 step" in here.read_artifact(artifact_id, pattern="^02345 ", context=0)
         assert "art_" in here.read_artifact("no such thing")
         assert here.read_artifact(cast("Any", None), pattern=cast("Any", object()))
@@ -153,7 +153,7 @@ def _administer(client: Client) -> None:
     assert admin.retention_run(run["id"])["id"] == run["id"]
     assert run["id"] in {one["id"] for one in admin.retention_runs()}
     assert admin.undo_retention(run=run["id"])
-    assert client.content(receipt.id or "") == LOG.encode()
+    assert client.content(receipt.id) == LOG.encode()
     assert admin.schedule_job("expire", paused=True)["paused"] is True
     admin.schedule_job("expire", paused=False)
     assert admin.retention_status()["jobs"]

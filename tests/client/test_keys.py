@@ -32,9 +32,9 @@ def test_a_key_opens_what_it_may_and_nothing_else(keyed: tuple[Service, str]) ->
     service, key = keyed
     with Client(service.url, key=key) as client:
         receipt = client.put(LOG)
-        assert client.read(receipt.id or "", limit=1).text == "line 0 of the log\n"
+        assert client.read(receipt.id, limit=1).text == "line 0 of the log\n"
         with pytest.raises(ServiceError) as refused:
-            client.delete(receipt.id or "")
+            client.delete(receipt.id)
         assert (refused.value.code, refused.value.status) == ("forbidden", 403)
 
 

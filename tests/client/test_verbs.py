@@ -39,7 +39,7 @@ def test_the_same_bytes_are_the_same_artifact_however_they_are_handed_over(clien
         client.put_stream((LOG.encode()[at : at + 1000] for at in range(0, len(LOG), 1000)), session="ways"),
     ]
     assert [receipt.id == as_text.id for receipt in ways] == [True, True, False, True, True, True]
-    assert client.content(ways[2].id or "") == LOG.encode()  # with its call's ID it is another artifact
+    assert client.content(ways[2].id) == LOG.encode()  # with its call's ID it is another artifact
     assert {receipt.stored for receipt in ways} == {True}
     assert as_text.text == client.put(LOG, session="ways").text
 
@@ -48,13 +48,13 @@ def test_what_is_said_of_a_payload_is_kept(client: Client, tmp_path: Path) -> No
     file = tmp_path / "page.html"
     file.write_bytes(b"<html><title>T</title><body>" + b"<p>words</p>" * 900)
     receipt = client.put_file(file, tool_name="fetch", labels=["a", "b"], url="https://example.org/", ttl="7d")
-    known = client.describe(receipt.id or "").artifact
+    known = client.describe(receipt.id).artifact
     assert (known.title, known.media_type, known.tool_name) == ("page.html", "text/html", "fetch")
     assert (known.labels, known.url, known.ttl) == (("a", "b"), "https://example.org/", 7 * 86400)
     changed = client.patch(known.id, ttl=None, labels=["c"])
     assert (changed.ttl, changed.labels, changed.expires_at) == (None, ("c",), None)
     for forever in (client.put(LOG, session="ttl", ttl=None), client.put(LOG.encode() + b".", session="ttl", ttl=None)):
-        assert client.describe(forever.id or "").artifact.ttl is None
+        assert client.describe(forever.id).artifact.ttl is None
 
 
 def test_a_run_is_compared_with_the_one_before_and_a_card_can_do_without_tools(client: Client) -> None:
@@ -62,15 +62,15 @@ def test_a_run_is_compared_with_the_one_before_and_a_card_can_do_without_tools(c
     run: dict[str, Any] = {"session": "runs", "tool_name": "bash", "command": long, "compare_to": "previous"}
     text = "".join(f"## Part {n}\n\n{f'What part {n} says of everything. ' * 90}\n\n" for n in range(30))
     first, second = client.put(text, **run), client.put((text + "The end.\n").encode(), tools="none", **run)
-    known = client.describe(second.id or "").artifact
+    known = client.describe(second.id).artifact
     assert (known.command, known.compared_to) == (long, first.id)
     assert ["read_artifact" in receipt.text for receipt in (first, second)] == [True, False]
-    assert "read_artifact" in client.card(second.id or "").text
-    assert "read_artifact" not in client.card(second.id or "", tools="none").text
+    assert "read_artifact" in client.card(second.id).text
+    assert "read_artifact" not in client.card(second.id, tools="none").text
 
 
 def test_it_reads_on_in_every_way(client: Client) -> None:
-    log = client.put(LOG, tool_name="make", session="reading").id or ""
+    log = client.put(LOG, tool_name="make", session="reading").id
     assert client.read(log, offset=3, limit=1).text == LOG.splitlines(keepends=True)[2]
     first = client.read(log, unit="token", max_tokens=50)
     assert first.next is not None
@@ -79,10 +79,10 @@ def test_it_reads_on_in_every_way(client: Client) -> None:
     assert client.search(log, "^02345 ", context=0).text.startswith("2346:02345 step")
     assert client.card(log, tokens=100).tokens <= 100
     assert "03999" in client.windows(log, "step 03999").text
-    page = client.put("<html><body><h1>Head</h1>" + "<p>some words</p>" * 2_000, media_type="text/html").id or ""
+    page = client.put("<html><body><h1>Head</h1>" + "<p>some words</p>" * 2_000, media_type="text/html").id
     assert client.content(page, view="text").startswith(b"# Head\n")
     assert client.content(page, section="s1") == client.content(f"{page}#s1")
-    data = client.put({"rows": [{"id": n, "name": f"n{n}"} for n in range(900)]}, session="reading").id or ""
+    data = client.put({"rows": [{"id": n, "name": f"n{n}"} for n in range(900)]}, session="reading").id
     found = client.json(data, "$.rows[3].name")
     assert (found.total, found.values[0]["value"]) == (1, "n3")
     assert client.outline(data).entries
@@ -92,7 +92,7 @@ def test_it_reads_on_in_every_way(client: Client) -> None:
 
 
 def test_a_model_is_offered_the_tool_and_its_calls_are_executed(client: Client) -> None:
-    log = client.put(LOG).id or ""
+    log = client.put(LOG).id
     (declared,) = declarations("openai-chat", strict=True)
     assert declared["function"]["name"] == "read_artifact"
     call = {
@@ -136,7 +136,7 @@ def _call(call_id: str, name: str) -> dict[str, object]:
 
 
 def test_deleting_twice_is_deleting(client: Client) -> None:
-    first = client.put(LOG, session="gone").id or ""
+    first = client.put(LOG, session="gone").id
     client.put(LOG + "more", session="gone")
     client.delete(first)
     client.delete(first)
@@ -149,7 +149,7 @@ def test_deleting_twice_is_deleting(client: Client) -> None:
 def test_an_error_has_the_service_s_code_and_words(client: Client) -> None:
     receipt = client.put("one line\n" * 500)
     with pytest.raises(ServiceError) as wrong:
-        client.search(receipt.id or "", "(")
+        client.search(receipt.id, "(")
     assert (wrong.value.code, wrong.value.status) == ("invalid_pattern", 400)
     assert wrong.value.detail in str(wrong.value)
     assert "request_id" in wrong.value.extra
@@ -186,8 +186,8 @@ async def test_an_event_loop_has_the_same_client(service: Service, tmp_path: Pat
             await client.put_stream(pieces()),
         ]
         assert len({receipt.id for receipt in receipts}) == 1
-        assert await client.content(receipts[0].id or "") == payload
-        assert await client.download(receipts[0].id or "", tmp_path / "copy") == len(payload)
+        assert await client.content(receipts[0].id) == payload
+        assert await client.download(receipts[0].id, tmp_path / "copy") == len(payload)
         assert (tmp_path / "copy").read_bytes() == payload
         assert await client.delete_session("loop") == 1
 
@@ -217,8 +217,8 @@ async def test_type_checkers_know_which_client_is_awaited(service: Service) -> N
     with Client(service.url) as here:
         receipt = here.put("one line", session="typed")
         assert_type(receipt, Receipt)
-        assert_type(here.describe(receipt.id or ""), results.Described)
-        assert_type(here.delete(receipt.id or ""), None)
+        assert_type(here.describe(receipt.id), results.Described)
+        assert_type(here.delete(receipt.id), None)
         with pytest.raises(TypeError):
             here.describe()  # pyright: ignore[reportCallIssue]
     async with AsyncClient(service.url) as there:
@@ -239,10 +239,10 @@ async def test_a_client_that_blocks_works_beside_a_running_event_loop_and_refuse
 
     with Client(service.url, session="beside", retries=Retries(attempts=1)) as client:
         receipt = client.put_stream(io.BytesIO(LOG.encode()))
-        arriving = client.stream(receipt.id or "")
+        arriving = client.stream(receipt.id)
         assert LOG.encode().startswith(next(arriving))
         del arriving  # given up in the middle
-        assert client.content(receipt.id or "") == LOG.encode()
+        assert client.content(receipt.id) == LOG.encode()
         with pytest.raises(RuntimeError, match="AsyncClient"):
             client.put_stream(cast("Any", pieces()))
         assert client.delete_session("beside") == 1

@@ -101,7 +101,7 @@ def test_a_put_of_a_search_returns_its_passages_or_its_summary(client: Client) -
     assert summary.tokens <= 1_000
     assert is_card(summary.text)
     assert client.put(RESPONSE, tool_name="web_search").text.startswith("[art_")
-    assert client.content(passages.id or "") == RESPONSE.encode()
+    assert client.content(passages.id) == RESPONSE.encode()
 
 
 def test_lists_without_a_query_take_that_of_the_call(client: Client) -> None:
@@ -167,7 +167,7 @@ def test_searches_are_limited_in_a_session_and_in_a_turn(service: Service, clien
     responses = [json.dumps({"query": f"q{n}", "results": RESULTS[n : n + 3]}) for n in range(3)]
     first = [client.search_results(one, session="few") for one in responses]
     assert [one.stored for one in first] == [True, True, False]
-    assert first[2].id is None
+    assert first[2].id == ""
     assert first[2].text == first[2].summary["text"]
     assert "2 web searches that are allowed" in first[2].text
     assert [one.code for one in first[2].warnings] == ["too_many_searches"]
@@ -186,7 +186,7 @@ def test_searches_are_limited_in_a_session_and_in_a_turn(service: Service, clien
 def test_searches_that_are_off_are_neither_read_nor_kept(service: Service, client: Client) -> None:
     decide(service, {"search_enabled": False}, session="off")
     found = client.search_results(RESPONSE, session="off", format="anthropic")
-    assert (found.id, found.stored) == (None, False)
+    assert (found.id, found.stored) == ("", False)
     assert found.text == "¦ Web search is switched off here: this response was neither read nor kept."
     assert found.content == [{"type": "text", "text": found.text}]
     assert client.artifacts(session="off").items == ()

@@ -82,7 +82,7 @@ def replace_content(message: ToolMessage, receipt: Receipt | None, pictures: lis
     if receipt is not None:
         content = cast("str | list[ContentBlock]", message.content)
         update["content"] = receipt.text if isinstance(content, str) else with_card(content, receipt.text)
-        known = {"artifact_id": receipt.id, "stored": receipt.stored}
+        known = {"artifact_id": receipt.id or None, "stored": receipt.stored}
     if kept := [one.id for one in pictures if one.stored]:
         known["images"] = kept
     if known and message.artifact is None:

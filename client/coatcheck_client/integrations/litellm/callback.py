@@ -168,7 +168,7 @@ class CoatcheckCallback(CustomLogger):
                 except ServiceError as e:
                     log.warning("a search's response becomes a card [%s]: %s", e.code, e.detail)
                     continue
-                if not found.stored and found.id is not None:
+                if not found.stored and found.id:
                     continue
                 shown = found.text if self._searches == "passages" else found.summary["text"]
                 self._searched.set_cache(key, shown)
