@@ -88,7 +88,7 @@ lock: setup ## resolve the dependencies again
 	@$(UV) pip compile --quiet --system-certs --universal --generate-hashes --no-header --python-version 3.11 --upgrade --all-extras --group dev --no-emit-package coatcheck-client pyproject.toml -o requirements.lock
 
 clean: ## remove what the tasks made
-	rm -rf $(VENV) .uv .stacks .pythons .browser .promtool .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) .uv .stacks .pythons .browser .promtool .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
 
 fuzz-api: setup ## thousands of requests made up from the OpenAPI document; ARGS="--cases 500 --seed 2"
 	@PYTHONPATH=tests $(BIN)/python tests/fuzz/api_fuzz.py $(ARGS)

@@ -17,7 +17,7 @@ from langchain.agents import create_agent  # pyright: ignore[reportUnknownVariab
 from langchain.agents.middleware import SummarizationMiddleware
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import tool
@@ -73,8 +73,8 @@ class Script(BaseChatModel):
         message = AIMessage("Done.")
         if number < len(self.calls):
             name, args = self.calls[number]
-            call = {"name": name, "args": args, "id": f"call_{name}_{number}", "type": "tool_call"}
-            message = AIMessage("", tool_calls=[call])  # type: ignore[list-item]
+            call = ToolCall(name=name, args=args, id=f"call_{name}_{number}", type="tool_call")
+            message = AIMessage("", tool_calls=[call])
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 
