@@ -32,6 +32,14 @@ def asked_by(part: str) -> set[str]:
     return {m[1] for m in re.finditer(r"^    #(?: via)? +(\S.*)$", part, re.MULTILINE)}
 
 
+def closure(all_parts: dict[str, str], roots: set[str]) -> set[str]:
+    """The roots and what they need, by name, as far as the lock says who asked for what."""
+    wanted = set(roots)
+    while more := {n for n, part in all_parts.items() if n not in wanted and asked_by(part) & wanted}:
+        wanted |= more
+    return wanted
+
+
 def needed(lock: str, roots: tuple[str, ...] = ()) -> str:
     """The lock cut down to the roots and what they need.
 
@@ -44,8 +52,7 @@ def needed(lock: str, roots: tuple[str, ...] = ()) -> str:
         wanted |= {name for name, part in all_parts.items() if _PROJECT & asked_by(part)}
     if not wanted or wanted - all_parts.keys():
         raise ValueError(f"the lock does not name {sorted(wanted - all_parts.keys()) or 'the project'}")
-    while more := {n for n, part in all_parts.items() if n not in wanted and asked_by(part) & wanted}:
-        wanted |= more
+    wanted = closure(all_parts, wanted)
     if bare := [name for name in sorted(wanted) if "--hash=sha256:" not in all_parts[name]]:
         raise ValueError(f"the lock has no hashes of {bare}")
     return "".join(all_parts[name] for name in sorted(wanted))
