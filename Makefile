@@ -6,7 +6,7 @@ UV := .uv/bin/uv
 READY := $(VENV)/.ready
 SITE = $(BIN)/sphinx-build -W --keep-going -c maintenance/site -d dist/doctrees docs dist/docs
 
-.PHONY: help run setup test pythons browser promtool test-integrations test-resolve check format bench soak fuzz-api openapi reference golden picture screenshots docs lock clean
+.PHONY: help run setup test pythons browser promtool test-integrations test-resolve check format bench soak fuzz-api openapi reference golden sbom picture screenshots docs release lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the tasks
@@ -55,6 +55,7 @@ check: setup ## format, lint, types, import contracts, line budget, generated fi
 	@$(BIN)/python maintenance/line_budget.py --check
 	@$(BIN)/coatcheck openapi --check openapi/openapi.json
 	@$(BIN)/python maintenance/site/reference.py --check
+	@PYTHONPATH=deploy $(BIN)/python maintenance/sbom.py --check
 	@$(SITE) -q
 
 format: setup ## put the code into the project's form, lower the line budget to what is left
@@ -74,6 +75,9 @@ reference: setup ## write docs/reference from the code
 golden: setup ## write the digests of the golden set's cards; ENGINE has to be raised before, once a release
 	@PYTHONPATH=tests $(BIN)/python tests/golden/golden_cards.py
 
+sbom: setup ## write each distribution's bill of materials from requirements.lock
+	@PYTHONPATH=deploy $(BIN)/python maintenance/sbom.py
+
 picture: setup ## draw docs/card.svg from a real card
 	@PYTHONPATH=tests $(BIN)/python maintenance/site/picture.py
 
@@ -84,8 +88,12 @@ screenshots: setup browser ## take the pictures of the page that docs/how-to/pag
 docs: reference ## build the documentation site in dist/docs
 	@$(SITE) -q && echo dist/docs/index.html
 
+release: setup ## check that the tree can be released, build and try both distributions in dist, say what to publish
+	@PYTHONPATH=deploy $(BIN)/python maintenance/release.py
+
 lock: setup ## resolve the dependencies again
 	@$(UV) pip compile --quiet --system-certs --universal --generate-hashes --no-header --python-version 3.11 --upgrade --all-extras --group dev --no-emit-package coatcheck-client pyproject.toml -o requirements.lock
+	@$(MAKE) --no-print-directory sbom
 
 clean: ## remove what the tasks made
 	rm -rf $(VENV) .uv .stacks .pythons .browser .promtool .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist

@@ -35,7 +35,7 @@ def make(version: str) -> bool:
     """Make the environment of a version where it is missing or out of date; returns whether there is one."""
     if python_of(version) is not None:
         return True
-    interpreter = _interpreter(version)
+    interpreter = find_interpreter(version)
     if interpreter is None:
         sys.stderr.write(f"Python {version}: not on this machine\n")
         return False
@@ -61,7 +61,7 @@ def _wanted() -> str:
     return hashlib.sha256(b"".join((ROOT / file).read_bytes() for file in files)).hexdigest()
 
 
-def _interpreter(version: str) -> str | None:
+def find_interpreter(version: str) -> str | None:
     """An interpreter of a version: one on the search path that starts, else the newest of pyenv's."""
     made = Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}")
     newest = sorted(made, key=lambda path: [int(digits) for digits in re.findall(r"\d+", path.parts[-3])], reverse=True)
