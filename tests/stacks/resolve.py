@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).parents[2]
 UV: Final = ROOT / ".uv" / "bin" / "uv"
 FRAMEWORKS: Final = (
     *("crewai", "strands-agents", "openai-agents", "pydantic-ai", "smolagents", "llama-index-core"),
-    *("autogen-agentchat", "agno", "google-adk"),
+    *("autogen-agentchat", "agno", "google-adk", "langchain", "litellm"),
 )
 PYTHON: Final = "3.12"
 """All of them run on it."""
