@@ -4,9 +4,11 @@ SQLite's locks and shared memory do not work over a network, so a network file s
 no other process writes to its data directory or sweeps it, so the directory is locked.
 """
 
+import contextlib
 import fcntl
 import os
 import sqlite3
+import time
 from pathlib import Path
 from urllib.parse import quote
 
@@ -155,12 +157,12 @@ class DirectoryLock:
     """The lock of a data directory. It ends with the process, however the process ends."""
 
     def __init__(self, directory: Path) -> None:
-        """Takes the lock, or raises CoatcheckError `storage_unavailable` at once."""
+        """Takes the lock, or raises CoatcheckError `storage_unavailable` within a tenth of a second."""
         path = directory / DIRECTORY_LOCK
         # The file is not truncated yet, because its content names the process that has the lock, if there is one.
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._take()
         except OSError as error:
             holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip()
             os.close(self._fd)
@@ -173,6 +175,17 @@ class DirectoryLock:
         # nobody.
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, f"process {os.getpid()}\n".encode(), 0)
+
+    def _take(self) -> None:
+        """Locks the file, or raises OSError after several attempts.
+
+        Embedded clients hold the lock shared for a moment to see whether a service has the directory.
+        """
+        for pause in (0.005, 0.015, 0.025, 0.05):
+            with contextlib.suppress(BlockingIOError):
+                return fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            time.sleep(pause)
+        return fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def release(self) -> None:
         """Releases the lock of the directory."""
