@@ -1,5 +1,6 @@
 """What the tool answers is under every host's cap, known as a read, and never becomes a card when it is handed back."""
 
+import json
 from typing import Any
 
 import pytest
@@ -58,6 +59,25 @@ def test_every_answer_is_bounded_and_comes_back_inline(
     assert len(text) <= CAP_CHARS
     assert is_read_answer(text)
     handed = service.post(text, tool_name="read_artifact", inline_tokens=100)
+    assert (handed["inline"], handed["text"]) == (True, text)
+
+
+def test_a_read_of_lines_with_many_fields_stays_a_read(service: Service) -> None:
+    names = ("service_name", "deployment_environment", "logger_name_of_the_module", "trace_id_of_the_request")
+    rows = (
+        {
+            "timestamp": f"2026-03-01T10:{n // 60:02}:{n % 60:02}Z",
+            "level": "info",
+            **{name: f"{name}-{n % 3}" for name in names},
+            "message": f"request {n} was handled in {n * 7 % 93} ms by a worker that had nothing else to do",
+        }
+        for n in range(900)
+    )
+    artifact = service.post("\n".join(map(json.dumps, rows)))["id"]
+    text = call(service, "read_artifact", {"artifact_id": artifact})["text"]
+    assert len(text.partition("\n")[0]) > 250
+    assert is_read_answer(text)
+    handed = service.post(text, tool_name="read_artifact")
     assert (handed["inline"], handed["text"]) == (True, text)
 
 

@@ -225,7 +225,7 @@ def test_an_upgrade_is_passed_over(running: Running) -> None:
 def test_every_method_is_named_for_the_server_itself(running: Running) -> None:
     answer = running.exchange(b"OPTIONS * HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 204 ")
-    assert b"allow: DELETE, GET, HEAD, OPTIONS, PATCH, POST" in answer
+    assert b"allow: DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT" in answer
 
 
 @pytest.mark.parametrize("hosts", [b"", b"host: localhost\r\nhost: localhost\r\n"])

@@ -16,6 +16,7 @@ from coatcheck.core.records.describe import tell
 from coatcheck.core.records.objects import lists_in
 from coatcheck.core.records.statistics import examine
 from coatcheck.core.records.stream import read_records
+from coatcheck.core.records.tables import rows_of as table_rows
 from coatcheck.core.records.yaml import read_xml, read_yaml
 from coatcheck.core.survey import Surveyor
 from core.sample_payloads import sample_of, survey_of
@@ -85,11 +86,19 @@ def test_what_is_not_all_finite_numbers_of_one_unit_has_no_range(name: str) -> N
     assert statistic.present == sum(each != "" for each in NUMBERS[name])
 
 
+def test_columns_without_a_name_take_no_name_of_another() -> None:
+    for names in (["column 2", ""], ["", "column 1"], ["a", "a", "column 2"]):
+        rows = [[f"{name} {at}" for at, name in enumerate(names)] for _ in range(5)]
+        assert len(table_rows(names, rows, range(2, 7)).columns) == len(names)
+
+
 def test_numbers_as_text_are_compared_as_numbers() -> None:
     for values, least, greatest in (
         (["9", "10", "1,204", "-0.5"], "-0.5", "1,204"),
         (["9ms", "10ms", "0.1ms"], "0.1ms", "10ms"),
         ([" 9 ", "+10"], " 9 ", "+10"),
+        (["1e-05", "0.5", "2."], "1e-05", "2."),
+        (["1e3 ms", "10 ms"], "10 ms", "1e3 ms"),
     ):
         statistic = examine(values)
         assert statistic.least is not None

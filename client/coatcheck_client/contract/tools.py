@@ -77,7 +77,7 @@ READ: Final = Tool(
             types=("integer", "string"),
             description=(
                 "First line, from 1; negative: from the end. With pattern: where the search begins; -500 searches the "
-                'last 500 lines. Or as an answer gave it: "12+4000".'
+                'last 500 lines. Or one that an answer names: "12+4000".'
             ),
         ),
         Parameter(
@@ -102,7 +102,7 @@ READ: Final = Tool(
             least=0,
             most=20,
         ),
-        Parameter(name="view", types=("string",), description='"raw": bytes as stored.'),
+        Parameter(name="view", types=("string",), description='"raw": the exact payload.'),
     ),
 )
 
@@ -117,7 +117,7 @@ LIST: Final = Tool(
         Parameter(
             name="query",
             types=("string",),
-            description="Only those with all of these words in name, URL, labels or text. Few, distinctive ones.",
+            description="Only those with all of these words in name, URL, labels or text. Use few, distinctive words.",
         ),
         Parameter(name="session", types=("string",), description="Only those of this session."),
         Parameter(

@@ -49,7 +49,7 @@ _DIRECT_ROUTES: Final = {(str(route.method), route.path): route for route in ROU
 """Routes that are called without using Litestar, by method and path."""
 _REQUEST_ID_BYTES: Final = 16
 """Random bytes of a request ID: as many as a UUID has."""
-_SERVICE_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST")
+_SERVICE_METHODS: Final = {"HEAD", "OPTIONS"}.union(str(route.method) for route in ROUTES)
 """The methods of the whole service, which `OPTIONS *` returns."""
 _PARAMETER = re.compile(r"\\\{[^}:]+(?::(str|path))?\\\}")
 """Matches a parameter in a path template after `re.escape`, and captures the parameter's type."""
@@ -120,7 +120,7 @@ class Face(Litestar):
         request_id = sane_request_id(scope) or self._new_request_id()
         scope.setdefault("state", {})["request_id"] = request_id
         exchange = Exchange(cast("HTTPScope", scope), receive, send, request_id)
-        # The protocol takes the exchange from here, to cancel it if the client leaves.
+        # The HTTP protocol finds the exchange under this key, and cancels it if the client leaves.
         scope["state"]["exchange"] = exchange
         if self._services.tracer.on and not exchange.is_asked_all_the_time:
             await self._trace_answer(exchange)
@@ -193,7 +193,7 @@ class Face(Litestar):
             )
             return
         if scope["path"].rstrip("/") == MCP_PATH:
-            # Refuse a request that cannot be served before looking up its key, because the look-up would be useless.
+            # First check whether the request can be served at all. If not, looking up its key would be wasted work.
             self._mcp.check(scope)
             await self._let_in(scope, MCP_PATH, MCP_SCOPE)
             await self._mcp.serve(scope, receive, send)
@@ -260,8 +260,9 @@ class Face(Litestar):
         if allowed_methods is None:
             matching = (methods for pattern, methods in self._patterns if pattern.fullmatch(path))
             allowed_methods = next(matching, frozenset[str]())
-        if path.startswith(SESSIONS):  # a session and its account match the same template
-            allowed_methods &= {"GET", "OPTIONS"} if names_usage(scope) else {"DELETE", "OPTIONS"}
+            # A session and its `/usage` match the same template.
+            if path.startswith(SESSIONS):
+                allowed_methods &= {"GET", "OPTIONS"} if names_usage(scope) else {"DELETE", "OPTIONS"}
         return sorted(allowed_methods | {"HEAD"} if "GET" in allowed_methods else allowed_methods)
 
     def _problem(self, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
@@ -271,7 +272,8 @@ class Face(Litestar):
         if known_error is None:
             self._log.broke(error, request_id, route)
             known_error = internal()
-        self._log.log_failure(known_error, request_id, route)
+        else:
+            self._log.log_failure(known_error, request_id, route)
         problem = render(known_error, request_id)
         headers = dict(problem.headers)
         media_type = headers.pop("content-type")

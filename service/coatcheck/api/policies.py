@@ -44,8 +44,8 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
     max_ttl: Annotated[
         Life,
         Meta(
-            description="Longest time that a caller may request; longer ones are cut to it. A pin suspends it. "
-            "Null: no limit."
+            description="Longest time that an artifact is kept; longer times, requested or by policy, are cut to it. "
+            "It does not apply to pinned artifacts. Null: no limit."
         ),
     ] = UNSET
     max_bytes: Annotated[
@@ -69,8 +69,8 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
     card_tokens: Annotated[
         Annotated[int, Meta(ge=64, le=8192)] | Automatic | UnsetType,
         Meta(
-            description="Budget of a card if the caller specifies none. `auto`: up to 2,048 tokens where a run states "
-            "many different failures, at most 300 where it states one, otherwise the setting's."
+            description="Budget of a card if the caller specifies none. `auto`: up to 2,048 tokens if the payload "
+            "reports many different failures, at most 300 if it reports one, otherwise the setting."
         ),
     ] = UNSET
     inline_tokens: Annotated[
@@ -88,7 +88,7 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
     ] = UNSET
     search_keep_summary: Annotated[
         bool | UnsetType,
-        Meta(description="Whether sentences and sources of a web search stay for later turns, or only one line."),
+        Meta(description="Whether later turns keep sentences and sources of a web search. If not, they keep one line."),
     ] = UNSET
     search_max_searches: Annotated[
         Annotated[int, Meta(ge=1, le=10_000)] | None | UnsetType,
@@ -125,7 +125,11 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
     ] = UNSET
     redaction: Annotated[
         Literal["off", "shown", "stored", "refuse"] | UnsetType,
-        Meta(description="What happens to secrets found in a payload."),
+        Meta(
+            description="What happens to secrets found in a payload. `off`: nothing. `shown`: models see markers in "
+            "their place, and the payload is stored as it is. `stored`: the stored payload has the markers, too. "
+            "`refuse`: the payload is refused."
+        ),
     ] = UNSET
     keep_card_text: Annotated[
         bool | UnsetType,
@@ -225,7 +229,7 @@ class PolicySourceView(Struct, frozen=True, kw_only=True):
     """Which scope decides a field."""
 
     field: str
-    value: Annotated[int | str | bool | None, Meta(description="Null: forever, or no limit.")]
+    value: Annotated[int | str | bool | tuple[str, ...] | None, Meta(description="Null: forever, or no limit.")]
     scope: PolicyScopeView
 
 

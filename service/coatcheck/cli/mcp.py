@@ -25,7 +25,7 @@ from coatcheck.cli.http_client import in_header, service_settings
 from coatcheck.settings import Settings
 from coatcheck_client import AsyncClient
 from coatcheck_client.integrations.mcp_wrap import ChildServer, Server, WrapOptions, wrap
-from coatcheck_client.integrations.mcp_wrap.results import MAX_TOKENS
+from coatcheck_client.integrations.mcp_wrap.results import MAX_LIMIT, MAX_TOKENS, MIN_LIMIT
 from coatcheck_client.options import Searches
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ async def _call(client: httpx.AsyncClient, name: str, arguments: dict[str, Any])
 @click.option("--key", help="Key to use (COATCHECK_KEY).")
 @click.option(
     "--max-tokens",
-    type=click.IntRange(64, 100_000),
+    type=click.IntRange(MIN_LIMIT, MAX_LIMIT),
     default=MAX_TOKENS,
     show_default=True,
     help="Leave results of up to this many tokens as they are.",

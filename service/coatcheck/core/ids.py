@@ -41,7 +41,7 @@ def _optional(value: str | None) -> bytes:
 
 
 def number(identity: bytes, probe: int = 0) -> int:
-    """Returns the candidate `probe`, from 0, for the number in an identity's ID: 16 digits and 2 check digits.
+    """Returns the number for an identity's ID, 16 digits and 2 check digits; `probe` selects a candidate, from 0.
 
     Two identities may have the same number. So the store keeps the identity beside the number, and takes the next
     candidate if another identity has the number already. With 16 digits, a first collision becomes likely at about 10^8
@@ -90,7 +90,7 @@ def parse(text: str) -> int:
         CoatcheckError: `invalid_artifact_id`; the message says whether the form or a digit is wrong.
     """
     if not _SHAPE.fullmatch(text):
-        excerpt = text[:40].encode("ascii", "backslashreplace").decode().replace("\r", "\\r").replace("\n", "\\n")
+        excerpt = text[:40].encode("unicode_escape").decode()
         raise CoatcheckError(
             Code.INVALID_ARTIFACT_ID,
             f"'{excerpt}' is not an artifact ID. An ID is 'art_' and 18 digits; copy it from the card.",

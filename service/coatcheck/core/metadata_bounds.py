@@ -1,4 +1,4 @@
-"""Bounds the metadata that only describes a payload, such as its title: the payload is not refused for it.
+"""Brings metadata that only describes a payload, such as its title, within bounds, instead of refusing the payload.
 
 Texts are clipped, long call IDs become digests, and an invalid URL, media type or kind is left out. Values that decide
 something (namespace, session, expiry, limits) are not adjusted: where they come in, invalid ones are refused. Invalid
@@ -38,7 +38,7 @@ Adjusted = tuple[object, str]
 
 
 def adjust_metadata(metadata: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
-    """Returns metadata that only describes a payload, with every value within its bounds or None.
+    """Returns metadata that only describes a payload, with every value within its bounds, None, or for labels empty.
 
     Also returns a text for each change.
 

@@ -23,9 +23,12 @@ MAX_CHARS: Final = 30_000
 """Maximum characters of an answer: below the sizes at which agents' hosts cut a tool result again."""
 NAME_CHARS: Final = 60
 """Maximum characters of an artifact's name in the first line."""
+_PART_CHARS: Final = 400
+"""Maximum characters of what the first line says about the part that follows. Chosen, not measured."""
 
 _FIRST_LINE: Final = re.compile(
-    r"\[(art_[0-9]{18}) · [^\n]{1,80} · (?:(?:lines|matches|passages|values|outline)[^\n]{0,120}|empty)"
+    r"\[(art_[0-9]{18}) · [^\n]{1,80} · (?:(?:lines|matches|passages|values|outline)"
+    rf"[^\n]{{0,{_PART_CHARS}}}|empty)"
     r" · (?:raw|text)\]"
     r"(?=\r?\n|\Z)"
 )
@@ -38,6 +41,7 @@ def first_line(artifact_id: str, name: str, part: str, view: str) -> str:
     label = one_line(name[: NAME_CHARS * 4]).replace("·", "-")
     if len(label) > NAME_CHARS:
         label = label[: NAME_CHARS - 1] + "…"
+    part = part if len(part) <= _PART_CHARS else part[: _PART_CHARS - 1] + "…"
     return f"[{artifact_id} · {label or 'unnamed'} · {part} · {view}]"
 
 
@@ -80,9 +84,8 @@ MAX_TOKENS = 8_000
 DEFAULT_TOKENS = 4_000
 """Budget of a read for which none is requested, in tokens. It is half of the largest budget, so that two such reads fit
 into one turn."""
-MAX_ARGUMENT_CHARS = 30_000
-"""Maximum characters of a read. Together with 8,000 tokens, this is below the sizes at which agents' hosts cut a tool
-result again."""
+MAX_TEXT_CHARS = 30_000
+"""Maximum characters of `text` in the answer to a read over HTTP. MAX_CHARS bounds the whole answer of the tool."""
 View = Annotated[
     Literal["raw", "text"],
     Meta(
@@ -97,8 +100,8 @@ Section = Annotated[
         min_length=1,
         max_length=SECTION_LENGTH,
         description="A named part of the text view, from the card or the outline; it can also be cited in the "
-        "path, as `art_…%23r1`. Lines, characters and bytes still count in the whole view; an "
-        "offset before the section starts at its beginning.",
+        "path, as `art_…%23r1`. Positions are still those of the whole view. If the offset lies "
+        "before the section, reading begins with the section.",
         examples=["r1"],
     ),
 ]
@@ -127,11 +130,11 @@ def check_budget(max_tokens: int, least: int) -> None:
 
 
 def text_instead(artifact: Artifact) -> str:
-    """Returns the beginning of the message that a document's bytes are no text: a hint at its text view.
+    """Returns a sentence that recommends the text view, for the error that a payload's bytes are not text.
 
     The result is empty if the payload cannot have a text view.
     """
-    return "Use view=text for the text of what is in it. " if is_document(artifact.facts.media_type) else ""
+    return "Use view=text to read the text in it. " if is_document(artifact.facts.media_type) else ""
 
 
 def opens_document(kind: Kind) -> bool:

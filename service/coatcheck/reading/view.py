@@ -20,7 +20,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.event import Action
 from coatcheck.core.media.documents import is_document
 from coatcheck.core.outline.section_names import SectionPart, no_section, nth_section, part
-from coatcheck.core.read_answer import MAX_ARGUMENT_CHARS, is_binary, is_plain
+from coatcheck.core.read_answer import MAX_TEXT_CHARS, is_binary, is_plain
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import reveal_answer, sections_of
 from coatcheck.core.tokens import Tokenizer
@@ -349,6 +349,4 @@ class Reader:
         """
         if reading.mask is None or reading.binary:
             return answer
-        return await in_pool(
-            self._pool, reveal_answer, answer, reading.mask, self._tokenizer, tokens, MAX_ARGUMENT_CHARS
-        )
+        return await in_pool(self._pool, reveal_answer, answer, reading.mask, self._tokenizer, tokens, MAX_TEXT_CHARS)

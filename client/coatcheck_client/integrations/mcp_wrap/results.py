@@ -25,6 +25,9 @@ B = TypeVar("B")
 
 MAX_TOKENS: Final = 1_000
 """Default maximum tokens of a result that stays as it is."""
+MIN_LIMIT: Final = 64
+MAX_LIMIT: Final = 100_000
+"""Bounds of that limit, in tokens."""
 _LONGEST_COMMAND: Final = 500
 """Maximum characters of the arguments that are declared as a payload's command."""
 _LONGEST_LABEL: Final = 128

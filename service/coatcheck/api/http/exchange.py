@@ -241,7 +241,8 @@ class RequestLog:
                 _log.warning(text, error.code, request_id, route, error.detail, extra={"facts": facts})
 
     def broke(self, error: Exception, request_id: str, route: str) -> None:
-        """Logs an unexpected exception with its traceback. The log's formatters leave out the exception's message."""
+        """Logs and counts an unexpected exception with its traceback. The log's formatters leave out its message."""
+        self._meter.problem(Code.INTERNAL)
         facts = {"request_id": request_id, "route": route}
         _log.error("request %s failed: %s", request_id, route, exc_info=error, extra={"facts": facts})
 

@@ -20,7 +20,7 @@ _EUROPEAN: Final = re.compile(r"\s*[-+]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+\s*", re.
 """Matches a number with a decimal comma, and with points between its thousands, or without."""
 _NUMBER_CHARS: Final = frozenset("0123456789.+-eE ")
 """Characters of numbers as programs write them."""
-_UNIT: Final = re.compile(r"(\s*[-+]?[\d.,]*\d)(\s?(?:%|[a-zA-Zµ]{1,5}))?\s*", re.ASCII)
+_UNIT: Final = re.compile(r"(\s*[-+]?[\d.,]*\d\.?(?:[eE][-+]?\d+)?)(\s?(?:%|[a-zA-Zµ]{1,5}))?\s*", re.ASCII)
 _TIME: Final = re.compile(
     r"(\d{4}([-/.])\d\d\2\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?)?)(Z| ?[+-]\d\d:?\d\d(?: [A-Z]{3,4})?)?",
     re.ASCII,
@@ -55,7 +55,7 @@ class Extreme(Struct, frozen=True):
     value: object
     """As the payload has it."""
     record: int
-    """The number of the first record that has it, from 0."""
+    """The number of the first record that has it, from 0; -1: not known."""
     alone: bool
     """Whether no other record has it."""
 
@@ -130,8 +130,7 @@ def make_sort_keys(values: Sequence[object]) -> tuple[tuple[str, str] | None, Ke
         same = alike.fullmatch("\n".join([*texts, ""])) is not None or all(
             (time := _TIME.fullmatch(each)) is not None and _form(time) == form for each in texts
         )
-        # The keys have no zone: before a zone, fractions of a second would sort correctly only if all had the same
-        # length.
+        # The keys have no zone: if it followed the fraction, `.5Z` would sort after `.55Z`.
         keys = [each.removesuffix(zone).replace(",", ".") for each in texts]
         return ((_IS_TIME, form), keys) if same else (None, ())
     if texts and (times := _parse_written_times(texts)):
@@ -141,7 +140,10 @@ def make_sort_keys(values: Sequence[object]) -> tuple[tuple[str, str] | None, Ke
 
 
 def _parse_written_times(texts: Sequence[str]) -> list[str]:
-    """Returns times with months in words in the form of `2026-11-28 10:00`; none unless all have one form and zone."""
+    """Returns times with months in words as texts that sort in their order, such as `2026-11-28 10:00`.
+
+    Returns an empty list unless all times have one form and zone.
+    """
     pattern = next((each for each in (_DAY_FIRST, _MONTH_FIRST) if each.fullmatch(texts[0])), None)
     keys: list[str] = []
     forms: set[tuple[int, str | None]] = set()

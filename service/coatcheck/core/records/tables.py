@@ -1,9 +1,9 @@
-"""Rows of tables as records: delimited, drawn with bars, or in columns of fixed width below a header."""
+"""Rows of tables as records: delimited, or in columns of fixed width below a header."""
 
 import csv
 import re
 from collections.abc import Sequence
-from itertools import groupby, zip_longest
+from itertools import chain, count, groupby, zip_longest
 from typing import Final
 
 import numpy as np
@@ -13,9 +13,9 @@ from coatcheck.core.records.model import FIELDS, LONGEST, Column, RecordList
 _MIN_LINES: Final = 4
 """Minimum lines of a table in columns of fixed width."""
 _MIN_COLUMNS: Final = 3
-"""Minimum columns of such a table: two are a list with a remark."""
+"""Minimum columns of such a table. Text in two columns is more often a list of names with remarks."""
 _PARTS: Final = 1_000
-"""Maximum parts between blank lines of a text in which tables are searched for. Each part takes 20 microseconds."""
+"""A text is searched for tables only if blank lines divide it into at most this many parts, of 20 microseconds each."""
 _TITLE: Final = 3
 """Number of lines at the beginning, one of which must be the header."""
 _HEADER: Final = re.compile(
@@ -36,7 +36,7 @@ _DATE: Final = re.compile(r"\d{4}([-/.])\d\d\1\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\
 def begins_with_values(rows: Sequence[Sequence[str]]) -> bool:
     """Returns whether the first row has values like the next rows, instead of the names of columns.
 
-    It does if it has a date or a long number in a column in which all of the next rows have one.
+    It does if it has a date or a long number in a column in which all filled cells of the next rows have one.
     """
     first, *others = [list(map(str.strip, row)) for row in rows[: 1 + _ALIKE]]
     columns = [[row[at] for row in others if at < len(row)] for at in range(len(first))]
@@ -59,13 +59,17 @@ def rows_of(names: Sequence[str], rows: Sequence[Sequence[str]], lines: Sequence
     columns: dict[str, Column] = {}
     for at, cells in enumerate(column_cells):
         name = " ".join(names[at].split())
-        name = name if name and name not in columns else f"column {at + 1}"
+        candidates = chain([name], (f"column {number}" for number in count(at + 1)))
+        name = next(each for each in candidates if each and each not in columns)
         columns[name] = [cell.strip()[:LONGEST] or None if cell else None for cell in cells]
     return RecordList("row", len(rows), columns, lambda number: f"line {lines[number]}")
 
 
 def read_delimited(text: str, delimiter: str) -> tuple[list[list[str]], list[int]] | None:
-    """Returns the rows of delimited text, and the numbers of their first lines, from 1; None if quoting is broken."""
+    """Returns the rows of delimited text, and the numbers of their first lines, from 1; None if it cannot be read.
+
+    That is so if its quoting is broken, or if a cell has more than 131,072 characters.
+    """
     reader = csv.reader([f"{line}\n" for line in text.split("\n")], delimiter=delimiter, strict=True)
     rows: list[list[str]] = []
     lines: list[int] = []

@@ -38,7 +38,7 @@ from coatcheck.core.passages import (
 from coatcheck.core.passages import (
     MAX_CHARS as QUERY_CHARS,
 )
-from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, SearchedBytes, check_budget, text_instead
+from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_TEXT_CHARS, SearchedBytes, check_budget, text_instead
 from coatcheck.core.text.count import plural
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.visible_text import find_parts, plain_lines
@@ -155,7 +155,7 @@ class FindPassages(Reader):
         if not terms.terms:
             raise invalid_request("The query is blank: say in words what to look for.", parameter="query")
         part = _Part(reading)
-        choice = _Choice(part, terms, ClipBudget(max_tokens, MAX_ARGUMENT_CHARS), self._tokenizer, concise=concise)
+        choice = _Choice(part, terms, ClipBudget(max_tokens, MAX_TEXT_CHARS), self._tokenizer, concise=concise)
         scanner, passage_text = await self._scan(part, query, choice)
         if passage_text is None:
             passage_text = await in_pool(self._pool, choice.make_text, await _parts(part, choice.extents))

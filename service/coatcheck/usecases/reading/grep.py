@@ -27,7 +27,7 @@ from coatcheck.core.grep.matcher import (
 from coatcheck.core.grep.text_lines import CONTEXT_BYTES, LINE_BYTES, MATCH_BYTES, Around, ShownHits, compose
 from coatcheck.core.outline.section_names import SectionPart
 from coatcheck.core.parts.blobs import hidden_parts
-from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, Section, View, check_budget, text_budget
+from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_TEXT_CHARS, Section, View, check_budget, text_budget
 from coatcheck.core.text.count import plural
 from coatcheck.core.text.scan import PATTERN_BYTES
 from coatcheck.core.text.visible_text import Hidden, find_parts, find_written_positions, plain_lines
@@ -192,7 +192,7 @@ class Search(Reader):
         # The scan keeps only positions, and the lines are read afterwards: so memory stays bounded even if matches
         # are long.
         around = await _fetch(reading, scan.hits, ask.context)
-        budget = ClipBudget(ask.max_tokens, MAX_ARGUMENT_CHARS)
+        budget = ClipBudget(ask.max_tokens, MAX_TEXT_CHARS)
         rendered_hits = await in_pool(self._pool, compose, around, budget, ask.context, self._tokenizer)
         return await self.prepare_answer(reading, _answer(reading, ask, scan, rendered_hits), ask.max_tokens)
 
@@ -340,7 +340,7 @@ async def _fetch(reading: ViewReading, hits: list[LineHit], context: int) -> lis
         contexts.append(Around(hit, before, at, data, ends, begins, is_text_view, reading.fields))
         needed_bytes += min(len(data), last.start - first + 1)
         # A character has up to four bytes: beyond four times the characters of an answer, no hit can be shown.
-        if needed_bytes > MAX_ARGUMENT_CHARS * 4:
+        if needed_bytes > MAX_TEXT_CHARS * 4:
             break
     return contexts
 

@@ -17,7 +17,7 @@ from coatcheck.core.outline.line_scanner import LineScanner, times
 from coatcheck.core.outline.model import Landmarks, OutlineEntries, OutlineEntry, OutlineReader, OutlineScanner
 from coatcheck.core.outline.render import MIN_TOKENS, RenderedOutline, choose_entry, render, section_of
 from coatcheck.core.outline.section_names import SectionPart, of_sections
-from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, SearchedBytes, check_budget
+from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_TEXT_CHARS, SearchedBytes, check_budget
 from coatcheck.core.text.count import plural
 from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.view import Section, ViewName
@@ -135,7 +135,7 @@ class Outline(Reader):
         elif offset >= len(outline_entries.entries):
             raise _past_end(reading, offset, len(outline_entries.entries))
         # Rendering decides how many entries fit into the budget, which decides `next` and the returned entries.
-        budget, most, more = ClipBudget(max_tokens, MAX_ARGUMENT_CHARS), limit or MAX_LIMIT, ways.more
+        budget, most, more = ClipBudget(max_tokens, MAX_TEXT_CHARS), limit or MAX_LIMIT, ways.more
         rendered: RenderedOutline = await in_pool(
             self._pool, render, outline_entries.entries, offset, most, budget, self._tokenizer, notices, more=more
         )

@@ -16,7 +16,7 @@ from coatcheck.core.outline.section_names import SectionPart, nth_section
 from coatcheck.core.parts.blobs import ends_inside, hidden_parts
 from coatcheck.core.read_answer import (
     DEFAULT_TOKENS,
-    MAX_ARGUMENT_CHARS,
+    MAX_TEXT_CHARS,
     Section,
     View,
     check_budget,
@@ -55,7 +55,7 @@ _BYTES_PER_TOKEN = 5
 four times as many are read."""
 _CHAR_BYTES = 4
 """Maximum bytes of a UTF-8 character."""
-_FETCH_BYTES = _CHAR_BYTES * MAX_ARGUMENT_CHARS + 64
+_FETCH_BYTES = _CHAR_BYTES * MAX_TEXT_CHARS + 64
 """Maximum bytes that are read for one answer: less than a frame, so that an answer needs two frames at most."""
 _TOKEN_UNIT_MIN_TOKENS = 16
 """Minimum token budget of a read by tokens, so that any token fits: a token that is cut out of its text may be encoded
@@ -210,7 +210,7 @@ class Read(Reader):
         page, remaining = (
             (at.page, at.page_remaining) if at and ask.limit is None else (requested_span.limit, requested_span.limit)
         )
-        budget = ClipBudget(ask.max_tokens, MAX_ARGUMENT_CHARS)
+        budget = ClipBudget(ask.max_tokens, MAX_TEXT_CHARS)
         if unit == "token":
             start, piece = await self._by_token(reading, requested_span, at, remaining, budget)
         else:
@@ -268,7 +268,7 @@ class Read(Reader):
     async def _hex(
         self, reading: ViewReading, start: Position, unit: Unit, remaining: int | None, budget: ClipBudget
     ) -> _Piece:
-        most = min(budget.tokens, MAX_ARGUMENT_CHARS // ROW) * ROW
+        most = min(budget.tokens, MAX_TEXT_CHARS // ROW) * ROW
         data = await reading.read(start.byte, start.byte + (most if remaining is None else min(remaining, most)))
         shown_size, text, tokens, stop_reason = await in_pool(
             self._pool, clip_dump, data, start.byte, budget, self._tokenizer

@@ -41,7 +41,7 @@ from coatcheck.core.jsonpath.render import (
 )
 from coatcheck.core.jsonpath.structure import ODD
 from coatcheck.core.jsonpath.walk import Walk
-from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, check_budget
+from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_TEXT_CHARS, check_budget
 from coatcheck.core.text.count import plural
 from coatcheck.core.views.view import ViewName
 from coatcheck.core.views.window import Extent
@@ -203,7 +203,7 @@ class ReadJson(Reader):
             plan=request.plan,
             size=content.size,
             limit=request.limit,
-            chars=MAX_ARGUMENT_CHARS,
+            chars=MAX_TEXT_CHARS,
             fields=request.fields,
             resume=at,
             patience=self._patience,
@@ -217,7 +217,7 @@ class ReadJson(Reader):
             answer = await self._alone(target, page)
             if answer is not None:
                 return answer
-            budget = request.max_tokens, MAX_ARGUMENT_CHARS, self._tokenizer
+            budget = request.max_tokens, MAX_TEXT_CHARS, self._tokenizer
             rendered = await in_pool(self._pool, render, page, 1, request.fields, *budget)
         return _answer(target, page, rendered, _values(page, rendered, request.fields) if values else [])
 
@@ -231,7 +231,7 @@ class ReadJson(Reader):
         if is_single or not page.hits:
             return page, None
         seen_count = ask.resume.seen if ask.resume else 0
-        return page, render(page, seen_count + 1, ask.fields, max_tokens, MAX_ARGUMENT_CHARS, self._tokenizer)
+        return page, render(page, seen_count + 1, ask.fields, max_tokens, MAX_TEXT_CHARS, self._tokenizer)
 
     async def _alone(self, target: "_Target", page: ValuePage) -> JsonAnswer | None:
         """Shows a single value by itself: the characters of a string, or the beginning of JSON that does not fit.
@@ -270,7 +270,7 @@ class ReadJson(Reader):
         """Returns lines that list the contents of an object or array that is too long to be shown whole."""
         deadline = self._clock() + self._patience
         inside = await walk_over(target.content, contents(start, end, hit.kind, self._clock, deadline), self._pool)
-        tokens, chars = target.max_tokens // 2 - _TITLE_TOKENS, MAX_ARGUMENT_CHARS // 3
+        tokens, chars = target.max_tokens // 2 - _TITLE_TOKENS, MAX_TEXT_CHARS // 3
         return await in_pool(self._pool, heading, hit, end - start, inside, tokens, chars, self._tokenizer)
 
     async def _none(self, target: "_Target", page: ValuePage) -> JsonAnswer:
@@ -295,9 +295,9 @@ class ReadJson(Reader):
         heading_tokens = self._tokenizer.count(heading) + 2
         if heading_tokens > target.max_tokens // 2:  # the path in the heading may have many rare characters
             heading, heading_tokens = MARK, 4
-        chars = MAX_ARGUMENT_CHARS - len(heading) - 2
+        chars = MAX_TEXT_CHARS - len(heading) - 2
         # The read is as long as the characters of an answer can be in UTF-8: a character has up to four bytes.
-        raw = await target.content.read(at.byte, min(at.end, at.byte + 4 * MAX_ARGUMENT_CHARS))
+        raw = await target.content.read(at.byte, min(at.end, at.byte + 4 * MAX_TEXT_CHARS))
         part = await aside(
             self._pool,
             len(raw),
@@ -434,7 +434,7 @@ def _part_answer(
     has_more = end < at.end
     stopped: Stop = "end"
     if has_more:
-        stopped = "max_characters" if len(part.text) > MAX_ARGUMENT_CHARS - 200 else "max_tokens"
+        stopped = "max_characters" if len(part.text) > MAX_TEXT_CHARS - 200 else "max_tokens"
     following = structs.replace(at, byte=end)
     return JsonAnswer(
         id=target.artifact.id,
