@@ -26,6 +26,7 @@ URLS: Final = ("Documentation", "Source", "Changelog", "Issues")
 VERSIONS: Final = {
     "pyproject.toml": r'^  "coatcheck-client==(.*)",',
     "client/pyproject.toml": r'^version = "(.*)"$',
+    "client/coatcheck_client/__init__.py": r'^__version__ = "(.*)"$',
     "service/coatcheck/__init__.py": r'^__version__ = "(.*)"$',
     "deploy/kubernetes.yaml": r"image: \S+/coatcheck:(\S+)$",
     "openapi/openapi.json": r'^    "version": "(.*)",$',

@@ -15,8 +15,8 @@ from coatcheck_client.requests import DeclaredFields
 from coatcheck_client.retry import Retries
 
 DEFAULT_URL: Final = "http://127.0.0.1:8321"
-NEEDED_SERVICE: Final = "0.10.0"
-"""The oldest release of the service that has what this client asks for."""
+NEEDED_SERVICE: Final = "0.11.0"
+"""The oldest release of the service that has what this client asks for, and that says its release."""
 _BEFORE_VERSIONS: Final = "0.10.0 or earlier"
 """The releases whose answers do not say theirs."""
 OnUnreachable = Literal["original", "ends"]

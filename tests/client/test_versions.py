@@ -83,7 +83,7 @@ def test_an_older_service_is_used_with_one_warning_and_no_further_request(
     ("headers", "warning"),
     [
         ({"x-request-id": "r", VERSION_FIELD: "98.7.6"}, "is Coatcheck 98.7.6, and this client needs 99.0.0"),
-        ({"x-request-id": "r"}, "is Coatcheck 0.9.0 or earlier, and this client needs 99.0.0"),
+        ({"x-request-id": "r"}, "is Coatcheck 0.10.0 or earlier, and this client needs 99.0.0"),
     ],
     ids=["an older one", "one that does not say"],
 )

@@ -115,7 +115,7 @@ SECURITY: Final[dict[str, Node]] = {
 RESPONSE_HEADERS: Final[dict[str, Node]] = {
     "WWW-Authenticate": _header("`Bearer`, and the scope that is missing.", examples=['Bearer realm="coatcheck"']),
     "X-Request-ID": _header("Identifies the request in the log."),
-    "Coatcheck-Version": _header("The release of the service.", examples=["0.9.0"]),
+    "Coatcheck-Version": _header("The release of the service.", examples=["0.11.0"]),
     "Location": _header("The artifact's address.", examples=[f"/v1/artifacts/{EXAMPLE_ID}"]),
     "Retry-After": {"description": "Seconds until the same request may succeed.", "schema": {"type": "integer"}},
     "RateLimit": _header(
