@@ -217,6 +217,8 @@ class Passages(_Part, frozen=True, kw_only=True):
 class Values(_Text, frozen=True, kw_only=True):
     """The values that a path selects in a JSON artifact."""
 
+    view: str
+    """The view in whose bytes the positions of `values` count."""
     values: tuple[Members, ...]
     total: int
     total_exact: bool

@@ -46,7 +46,8 @@ def tree(tmp_path: Path) -> Path:
         project.write_text(f"{text}\n[project.urls]\n{urls}")
     _edit(tree / "CHANGELOG.md", r"^## (Unreleased)\n", f"Unreleased\n\n## {NEXT} - 2026-01-02\n\n- A change.\n")
     golden = json.loads((tree / "tests/golden/cards.json").read_text())
-    _edit(tree / "tests/golden/cards.json", r'^ "released": (\d+),$', str(golden["engine"]))
+    if golden["released"] != golden["engine"]:
+        _edit(tree / "tests/golden/cards.json", r'^ "released": (\d+),$', str(golden["engine"]))
     for name in FOLDERS:
         (tree / locate_bill(name)).write_text(make_bill(tree, name))
     _commit(tree)
@@ -70,7 +71,7 @@ def test_every_reason_against_a_release_is_named_at_once_with_what_to_do(tree: P
         *(f"{file} has 9.9.9, and the service's is {NEXT}: edit it, or run " for file in VERSIONS),
         "CHANGELOG.md has changes below `## Unreleased`: move them",
         f"CHANGELOG.md does not say what changed in this version: write `## {NEXT} - ",
-        "The commit is not all there is (7, among them CHANGELOG.md): commit",
+        "The commit is not all there is (8, among them CHANGELOG.md): commit",
         "openapi/openapi.json is not what the code gives: run `make openapi",
         "that of the release 1: raise the version, then run `make golden`",
         "coatcheck.cdx.json is not what the tree says: run `make sbom`",

@@ -15,7 +15,7 @@ def everywhere(folder: Path, *, quick: bool = False) -> Iterator[Source]:
 
     `quick` makes a few of each sort, in a few seconds.
     """
-    files = list(environment(16 if quick else 60))
+    files = list(environment(40 if quick else 60))
     few = 3 if quick else 6
     documents = [source for source in files if source.family in {"md", "rst"}]
     code = [source for source in files if source.family in {"py", "js", "c", "toml", "md", "pyi", "sh"}]

@@ -79,7 +79,8 @@ class _Payload:
                     deque(self, maxlen=0)
             # The same text that the client library returns when the service is away.
             receipt = fallback.receipt(self._ends, self._budgets, _reason(error))
-            _show(msgspec.to_builtins(receipt) if self._as_json else {"text": receipt.text}, as_json=self._as_json)
+            answer = msgspec.to_builtins(receipt) | {"id": None} if self._as_json else {"text": receipt.text}
+            _show(answer, as_json=self._as_json)
             raise
 
 
