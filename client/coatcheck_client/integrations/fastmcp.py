@@ -1,7 +1,6 @@
 """FastMCP servers: `pip install "coatcheck-client[fastmcp]"`.
 
 from coatcheck_client.integrations.fastmcp import CoatcheckServerMiddleware
-
 server = FastMCP("files", middleware=[CoatcheckServerMiddleware()])
 """
 
@@ -59,11 +58,7 @@ class CoatcheckServerMiddleware(Middleware):
     async def on_call_tool(
         self, context: MiddlewareContext[CallToolRequestParams], call_next: CallNext[CallToolRequestParams, ToolResult]
     ) -> ToolResult:
-        """Returns the tool's result, with a card in place of its text if it is bulky.
-
-        Raises:
-            ToolError: the tool's own error, with a card in place of a bulky message.
-        """
+        """Returns the tool's result, or raises its ToolError, with a card in place of a bulky text or message."""
         name, arguments = context.message.name, context.message.arguments or {}
         if name == self._read.name:
             return await self._answer({"name": name, "arguments": arguments})
