@@ -125,7 +125,9 @@ async def test_every_documented_path_answers_and_every_parameter_is_read(
                     assert f"'{parameter['name']}' in the query" not in answer.text
 
 
-@pytest.mark.parametrize("number", ["0.5", "1700000000"])
-async def test_a_number_is_no_time(client: httpx.AsyncClient, number: str) -> None:
-    response = await client.get("/v1/artifacts", params={"created_before": number})
+@pytest.mark.parametrize("moment", ["0.5", "1700000000", "9999-12-31T23:59:59-05:00", "0001-01-01T00:00:00+14:00"])
+async def test_a_number_is_no_time_and_no_time_is_outside_the_years_of_utc(
+    client: httpx.AsyncClient, moment: str
+) -> None:
+    response = await client.get("/v1/artifacts", params={"created_before": moment})
     assert (response.status_code, response.json()["code"]) == (400, "invalid_request")

@@ -130,3 +130,5 @@ def test_a_timeline_takes_any_moment(running: Service) -> None:
         assert running.client.get("/ui/session", params={"name": "s", "until": until}).status_code == 200
     for until in ("2026-01-01T00:00:00", "yesterday"):
         assert running.client.get("/ui/session", params={"name": "s", "until": until}).status_code == 400
+    for before in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-05:00"):
+        assert running.client.get("/ui/artifacts", params={"created_before": before}).status_code == 400

@@ -77,6 +77,7 @@ async def test_a_job_of_the_whole_store_is_not_for_who_administers_one_namespace
     [
         ({"until": "2027-01-31T00:00:00Z", "ttl": "90d"}, "one of `until` and `ttl`"),
         ({"until": "2027-01-31T00:00:00Z", "ttl": "forever"}, "one of `until` and `ttl`"),
+        ({"until": "9999-12-31T23:59:59-05:00"}, "after the year 9999 of UTC"),
         ({"reason": "case \x1b[31m7"}, "'reason' contains a control character (U+001B) at position 5"),
         ({"reason": "one\ntwo"}, "'reason' contains a control character"),
     ],
@@ -87,6 +88,13 @@ async def test_a_hold_that_cannot_be_is_refused(harness: House, terms: dict[str,
     assert refused(answer) == (400, "invalid_request")
     assert said in answer.json()["detail"]
     assert (await admin.get(HOLDS)).json()["items"] == []
+
+
+async def test_the_last_moment_that_a_hold_may_end_is_told_in_utc(harness: House) -> None:
+    admin = await harness.tenant("acme")
+    placed = await admin.post(HOLDS, json={"reason": "case 7", "until": "9999-12-31T23:59:59+05:00"})
+    assert (placed.status_code, placed.json()["until"]) == (201, "9999-12-31T18:59:59Z")
+    assert (await admin.get(HOLDS)).json()["items"] == [placed.json()]
 
 
 async def test_who_presents_no_key_is_told_how_to_in_whole_words(harness: House) -> None:

@@ -7,7 +7,7 @@ everything.
 
 import re
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import Final, TypeVar, cast, get_args, get_type_hints
 from urllib.parse import parse_qsl
@@ -227,10 +227,20 @@ def from_pairs(pairs: Iterable[tuple[str, str]], model: type[T], *, where: str =
         if getattr(converted, name) is None:  # msgspec takes the word `null` for None, which would mean no filter
             word = msgspec.ValidationError(f"Expected a value, got the word `null` - at `$.{name}`")
             raise refusal_of(word, model, where=where)
-        if isinstance(getattr(converted, name), datetime) and ":" not in text:
-            word = msgspec.ValidationError(f"Expected a time as in RFC 3339, got a number - at `$.{name}`")
+        given: object = getattr(converted, name)
+        if isinstance(given, datetime) and (":" not in text or not _exists_in_utc(given)):
+            word = msgspec.ValidationError(f"Expected a time as in RFC 3339, got another text - at `$.{name}`")
             raise refusal_of(word, model, where=where)
     return converted
+
+
+def _exists_in_utc(moment: datetime) -> bool:
+    """Returns whether a moment lies in the years 1 to 9999 of UTC; with its own offset it may be hours beyond them."""
+    try:
+        moment.astimezone(UTC)
+    except OverflowError:
+        return False
+    return True
 
 
 @cache

@@ -9,7 +9,7 @@ Crash story: placing or releasing a hold is one transaction, which also writes t
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from coatcheck.core import ids
@@ -71,7 +71,8 @@ class Holds:
             reason: the reason of the hold, shown in the audit log and to callers who may read the held artifacts.
             number: number of the artifact. An expired artifact can be held while its row exists.
             session: the session. The hold also covers artifacts that are added to the session later.
-            until: the moment at which the hold ends; None: it ends when it is released, or after `life`.
+            until: the moment at which the hold ends, in the years 1 to 9999 of UTC; None: it ends when it is released,
+                or after `life`.
             life: how long the hold lasts; only one of `until` and `life` may be given.
 
         Raises:
@@ -82,7 +83,7 @@ class Holds:
             raise two_ends()
         now = self.clock.now()
         # A duration is converted to a moment by the service's clock, so that both forms are checked in the same way.
-        until = until if life is None else now + life
+        until = _in_utc(until) if life is None else now + life
         _check(reason, number, session, until, now)
         hold = Hold(
             id=hold_id(self.random(_ID_BYTES)),
@@ -188,6 +189,15 @@ def _check(reason: str, number: int | None, session: str | None, until: datetime
         raise invalid_request("A hold covers an artifact or a session: give one of the two.", field="session")
     if until is not None and until <= now:
         raise invalid_request("A hold cannot end in the past: give a later `until`, or none.", field="until")
+
+
+def _in_utc(until: datetime | None) -> datetime | None:
+    try:
+        return None if until is None else until.astimezone(UTC)
+    # Such a moment can be stored, but no longer be read.
+    except OverflowError as error:
+        detail = "A hold cannot end after the year 9999 of UTC: give an earlier `until`, or none."
+        raise invalid_request(detail, field="until") from error
 
 
 def two_ends() -> CoatcheckError:
