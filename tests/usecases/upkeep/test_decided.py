@@ -1,5 +1,6 @@
 """What administrators have decided is kept to by ingest, changes, deletes and reads; and by what upkeep does."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -189,6 +190,20 @@ async def test_an_upload_that_ends_badly_gives_its_room_back(office: Office) -> 
     with pytest.raises(ConnectionResetError):
         await office.put(given([noise(1_200_000), broken]))
     assert await office.usage() == Usage(namespace="default")
+
+
+async def test_repeats_take_no_room_from_what_is_new_in_the_same_transaction(office: Office) -> None:
+    await office.decide(Policy(max_artifacts=2))
+    await office.put(b"first\n")
+    # All of these arrive at once, so that they share transactions.
+    posted = await asyncio.gather(*(office.put(b"first\n") for _ in range(6)), office.put(b"second\n"))
+    assert [receipt.created for receipt in posted] == [False] * 6 + [True]
+    await office.decide(Policy(max_artifacts=3))
+    alike = await asyncio.gather(*(office.put(b"third\n") for _ in range(6)))
+    assert sum(receipt.created for receipt in alike) == 1
+    refused = await asyncio.gather(*(code_of(office.put(b"%d\n" % at)) for at in range(6)))
+    assert set(refused) == {Code.QUOTA_EXCEEDED}
+    assert (await office.usage()).artifacts == office.harness.count("artifacts") == 3
 
 
 async def test_a_held_artifact_is_not_deleted_and_the_refusal_names_the_hold(office: Office) -> None:

@@ -40,6 +40,7 @@ from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, to
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, Gone
 from coatcheck.core.policies.policy import expiry
+from coatcheck.core.policies.quota import QuotaExceeded
 from coatcheck.core.retention.audit import SCHEDULE
 from coatcheck.ports.artifacts import (
     IdempotencyKey,
@@ -83,6 +84,17 @@ def apply_stores(
     Raises:
         TransactionConflict: other replicas kept changing the same slots; the transaction has to start again.
     """
+    answers = _store_with_room(conn, changes, number)
+    # A change claims room before it is known whether it needs any, so it may have taken the room of another one. What
+    # was refused is tried again by itself, with the room that the others have left.
+    for at, change in enumerate(changes if len(changes) > 1 else ()):
+        if isinstance(answers[at], QuotaExceeded):
+            answers[at] = _store_with_room(conn, [change], number)[0]
+    return answers
+
+
+def _store_with_room(conn: Connection, changes: Sequence[StoreArtifact], number: Numberer) -> list[StoreAnswer]:
+    """Carries out the changes for all of which together there is room, and refuses the others; see `apply_stores`."""
     # The quota is checked first: a refused change must leave its intent, so that the caller can retry it once the
     # namespace has room.
     answers: dict[int, StoreAnswer] = {}
@@ -108,6 +120,7 @@ def apply_stores(
         answers |= stored
     # Whatever the outcome, the sweep must know the file of each payload that nothing points at.
     add_dead_blobs(conn, [payload_of(changes[at]) for at in fenced_in if not _is_used(answers[at])])
+    usage.reduce_claims(conn, changes[0].namespace)
     return [answers[at] for at in range(len(changes))]
 
 

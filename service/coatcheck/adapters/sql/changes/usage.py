@@ -115,8 +115,9 @@ def _most(sums: _Sum) -> dict[str, int]:
     if sums.row_usage is None:
         return {"most_bytes": _ANY, "most_artifacts": _ANY}
     row_usage, room = sums.row_usage, sums.room
-    # The room that the limits leave to the row, without the amounts that this transaction has claimed.
-    left_bytes = _ANY if room.max_bytes is None else room.max_bytes - sums.claimed_bytes
+    # The room that the limits leave to the row, without the amounts that this transaction has claimed. Bytes that
+    # were reserved in the row, and are not any more, are room for the bytes that are claimed in their place.
+    left_bytes = _ANY if room.max_bytes is None else room.max_bytes - sums.claimed_bytes - min(sums.reserved, 0)
     left_artifacts = _ANY if room.max_artifacts is None else room.max_artifacts - sums.claimed_artifacts
     return {
         # An administrator may have lowered a limit below the present values. A change that adds nothing must pass
@@ -153,6 +154,13 @@ def claim(
     sums.claimed_bytes += bytes_
     sums.claimed_artifacts += artifacts
     return None
+
+
+def reduce_claims(conn: Connection, namespace: str) -> None:
+    """Replaces what was claimed in a namespace by what was added, once all changes with claims are carried out."""
+    sums = _sums(conn).get(namespace)
+    if sums is not None:
+        sums.claimed_bytes, sums.claimed_artifacts = max(0, sums.bytes), max(0, sums.artifacts)
 
 
 def read_usage(conn: Connection, namespace: str) -> Usage:
