@@ -40,6 +40,17 @@ def test_a_session_is_shown_masked_and_filters_and_links_take_both_names(tmp_pat
             usage = service.client.get(f"/v1/sessions/{name}/usage").json()
             assert usage["artifacts"] == 1
         assert artifact in pages[3]
+        holds = "/v1/admin/holds"
+        hold = service.client.post(holds, json={"reason": "case 7", "session": SHOWN}).json()
+        assert hold["session"] == SHOWN
+        assert service.get(holds)["items"] == [hold]
+        assert service.client.delete(f"/v1/sessions/{SHOWN}").status_code == 423
+        plan = {"job": "session", "namespace": "default", "session": SHOWN}
+        planned = service.client.post("/v1/admin/retention/plan", json=plan).json()
+        assert (planned["artifacts"], planned["held"]) == (0, 1)
+        assert service.client.delete(f"{holds}/{hold['id']}").json() == hold
+        planned = service.client.post("/v1/admin/retention/plan", json=plan).json()
+        assert (planned["artifacts"], planned["scope"]["session"]) == (1, SHOWN)
         assert service.client.delete(f"/v1/sessions/{SHOWN}").json()["deleted"] == 1
 
 

@@ -58,6 +58,7 @@ class RetentionHarness(Harness[Everything, FileBlobStore]):
             grace=GRACE,
             audit_life=AUDIT_LIFE,
             flush_reads=self.maintenance.flush_reads,
+            session_names=self.session_names,
         )
         self.runs = self.worker("first")
         self.undo = UndoRemoval(catalog, self.deps(inline_bytes=4 * 1024), self.opened(), grace=GRACE)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from sqlalchemy import Connection, select
 
+from coatcheck.adapters.redaction_rules import Masks
 from coatcheck.adapters.sql.tables import artifacts, audit_log, plan_parts
 from coatcheck.core.artifact import Artifact, Blob, Caller
 from coatcheck.core.errors import CoatcheckError, Code
@@ -18,6 +20,8 @@ from coatcheck.core.retention.plan import RetentionPlan
 from coatcheck.ports.artifacts import IngestResult
 from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.retention import ForgetRemoved, RestoreArtifact, RestoredView
+from coatcheck.storing.find import SessionNames
+from coatcheck.storing.redaction import RedactionPolicy
 from coatcheck.usecases.retention.plan_retention import PlanRetention
 from coatcheck.usecases.retention.run_retention import RunRetention
 from contract.sample_changes import fresh_blob_id
@@ -49,7 +53,14 @@ def _planning(world: "World") -> PlanRetention:
     async def settled() -> datetime:
         return world.now
 
-    return PlanRetention(world.catalog, HandClock(world.now), fresh_blob_id, grace=GRACE, flush_reads=settled)
+    return PlanRetention(
+        world.catalog,
+        HandClock(world.now),
+        fresh_blob_id,
+        grace=GRACE,
+        flush_reads=settled,
+        session_names=SessionNames(world.catalog, RedactionPolicy("off", Masks(), ThreadPoolExecutor())),
+    )
 
 
 async def plan(world: "World") -> None:

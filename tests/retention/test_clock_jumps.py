@@ -44,7 +44,12 @@ class Replica:
             retention=harness.catalog,
         )
         self.plan = PlanRetention(
-            harness.catalog, self.guard, harness.new_id, grace=GRACE, flush_reads=self.maintenance.flush_reads
+            harness.catalog,
+            self.guard,
+            harness.new_id,
+            grace=GRACE,
+            flush_reads=self.maintenance.flush_reads,
+            session_names=harness.session_names,
         )
         self.runs = RunRetention(
             harness.catalog, self.guard, self.plan, harness.new_id, me=harness.new_id(), tombstone_life=TOMBSTONE_LIFE

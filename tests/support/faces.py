@@ -102,7 +102,7 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
             keys=AdministerKeys(catalog, clock, secrets.token_bytes),
             namespaces=AdministerNamespaces(catalog, clock),
             policies=policies,
-            holds=Holds(catalog, clock, secrets.token_bytes),
+            holds=Holds(catalog, clock, secrets.token_bytes, self.session_names),
             usage=ShowUsage(catalog, policies),
             empty_namespace=EmptyNamespace(catalog, clock, policies, tombstone_life=TOMBSTONE_LIFE),
             retention=self._retention(deps, content),
@@ -115,7 +115,14 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
 
     def _retention(self, deps: IngestDeps, content: OpenContent) -> AdministerRetention:
         catalog, clock = self.catalog, self.clock
-        planning = PlanRetention(catalog, clock, self.new_id, grace=GRACE, flush_reads=self.tidy().flush_reads)
+        planning = PlanRetention(
+            catalog,
+            clock,
+            self.new_id,
+            grace=GRACE,
+            flush_reads=self.tidy().flush_reads,
+            session_names=self.session_names,
+        )
         return AdministerRetention(
             retention=catalog,
             accounts=catalog,

@@ -24,6 +24,7 @@ from coatcheck.core.progress import Progress, untold
 from coatcheck.core.retention.jobs import RetentionJob
 from coatcheck.core.text.count import plural
 from coatcheck.settings import Settings
+from coatcheck.storing.find import SessionNames
 from coatcheck.upkeep.maintenance import Maintenance, MaintenanceJobResult
 from coatcheck.usecases.operations.verify_store import RepairCatalog, VerifyStore
 from coatcheck.usecases.retention.administer_retention import AdministerRetention
@@ -146,7 +147,7 @@ async def _verify(settings: Settings, data: Path, outcome: str, progress: Progre
         )
 
 
-def administer_retention(base: Foundation) -> AdministerRetention:
+def administer_retention(base: Foundation, session_names: SessionNames) -> AdministerRetention:
     """Returns the use case that administers retention, with all its parts."""
     settings, store, new_id = base.settings, base.store, base.deps.new_blob_id
     grace = timedelta(seconds=settings.grace_seconds)
@@ -159,6 +160,7 @@ def administer_retention(base: Foundation) -> AdministerRetention:
         # Reads that are not written yet may keep artifacts alive. A plan must not count such artifacts, so the reads
         # are written first.
         flush_reads=base.maintenance.flush_reads,
+        session_names=session_names,
     )
     run = RunRetention(
         store.catalog,

@@ -261,11 +261,15 @@ _SEARCHED: Final = 5_000
 
 
 class SessionNames:
-    """Finds the real name of a session whose masked name a list has shown."""
+    """Masks the names of sessions, and finds the real name of a session whose masked name a list has shown."""
 
     def __init__(self, overview: Overview, redacting: RedactionPolicy) -> None:
         self._overview = overview
         self._redacting = redacting
+
+    def shown(self, namespace: str, session: str) -> str:
+        """Returns a session's name as lists show it, with secrets masked."""
+        return self._redacting.session(namespace, session)
 
     async def real(self, caller: Caller, name: str) -> str:
         """Returns the real name of a session that lists show as `name`.

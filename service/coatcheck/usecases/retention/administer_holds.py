@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, Gone
 from coatcheck.core.errors import CoatcheckError, Code, invalid_request
@@ -27,7 +29,7 @@ from coatcheck.core.retention.audit import (
 )
 from coatcheck.ports.decisions import Decisions, PlaceHold, ReleaseHold
 from coatcheck.ports.telemetry import Clock
-from coatcheck.storing.find import gone_error, not_found
+from coatcheck.storing.find import SessionNames, gone_error, not_found
 
 _ID_BYTES = 8
 """Number of random bytes in a hold's ID."""
@@ -49,6 +51,8 @@ class Holds:
     clock: Clock
     random: Callable[[int], bytes]
     """Returns the given number of random bytes; no two calls return the same bytes."""
+    session_names: SessionNames
+    """Masks the names of sessions in all holds that are returned, except by `covering`."""
 
     async def place(
         self,
@@ -70,7 +74,8 @@ class Holds:
             namespace: the namespace; None: the caller's own.
             reason: the reason of the hold, shown in the audit log and to callers who may read the held artifacts.
             number: number of the artifact. An expired artifact can be held while its row exists.
-            session: the session. The hold also covers artifacts that are added to the session later.
+            session: the session, by its real name or as lists show it. The hold also covers artifacts that are added
+                to the session later.
             until: the moment at which the hold ends, in the years 1 to 9999 of UTC; None: it ends when it is released,
                 or after `life`.
             life: how long the hold lasts; only one of `until` and `life` may be given.
@@ -85,9 +90,12 @@ class Holds:
         # A duration is converted to a moment by the service's clock, so that both forms are checked in the same way.
         until = _in_utc(until) if life is None else now + life
         _check(reason, number, session, until, now)
+        namespace = resolve_administered(caller, namespace)
+        if session is not None:
+            session = await self.session_names.real(replace(caller, namespace=namespace), session)
         hold = Hold(
             id=hold_id(self.random(_ID_BYTES)),
-            namespace=resolve_administered(caller, namespace),
+            namespace=namespace,
             session=session,
             number=number,
             reason=reason,
@@ -100,7 +108,7 @@ class Holds:
             raise not_found()
         if isinstance(outcome, Gone):
             raise gone_error(outcome)
-        return hold
+        return self._mask(hold)
 
     async def release(self, caller: Caller, hold: str) -> Hold:
         """Releases a hold and returns it.
@@ -116,7 +124,7 @@ class Holds:
         released = await self.decisions.commit(change)
         if released is None:
             raise _hold_not_found()
-        return released
+        return self._mask(released)
 
     async def show(self, caller: Caller, hold: str) -> Hold:
         """Returns the hold with this ID.
@@ -129,7 +137,7 @@ class Holds:
         holds = await self.decisions.holds(only, only=check_hold_id(hold))
         if not holds:
             raise _hold_not_found()
-        return holds[0]
+        return self._mask(holds[0])
 
     async def covering(self, artifacts: Sequence[Artifact]) -> Sequence[tuple[Hold, ...] | None]:
         """Returns for each artifact the holds that cover it, in the order of their IDs, at most MAX_NAMED_HOLDS each.
@@ -175,7 +183,12 @@ class Holds:
             raise not_a_cursor()
         # One hold more than fits on the page is read, which shows whether another page follows.
         holds = await self.decisions.holds(only, after=after or "", limit=limit + 1)
-        return HoldsPage(holds[:limit], holds[limit - 1].id if len(holds) > limit else None)
+        return HoldsPage(list(map(self._mask, holds[:limit])), holds[limit - 1].id if len(holds) > limit else None)
+
+    def _mask(self, hold: Hold) -> Hold:
+        """Returns a hold with secrets in its session's name masked, if policy masks them."""
+        name = None if hold.session is None else self.session_names.shown(hold.namespace, hold.session)
+        return replace(hold, session=name)
 
 
 def _hold_not_found() -> CoatcheckError:

@@ -20,6 +20,7 @@ from coatcheck.core.retention.jobs import REMOVING, Criteria, JobScope, Retentio
 from coatcheck.core.retention.plan import PlanBuilder, PlanPart, PlanSample, RetentionPlan
 from coatcheck.ports.retention import KeepPlan, LiveTotals, Retention
 from coatcheck.ports.telemetry import DeletionClock
+from coatcheck.storing.find import SessionNames
 
 _CANDIDATE_ROWS: Final = 5_000
 """Maximum candidates that one query reads, which takes tens of milliseconds."""
@@ -47,6 +48,7 @@ class PlanRetention:
     flush_reads: Callable[[], Awaitable[datetime]]
     """Writes the recorded reads, and returns a moment up to which every read is written. An artifact that has expired
     by then stays expired."""
+    session_names: SessionNames
 
     async def __call__(self, caller: Caller, job: RetentionJob, scope: JobScope) -> RetentionPlan:
         """Makes the plan of a job, stores it and returns it.
@@ -54,8 +56,8 @@ class PlanRetention:
         Args:
             caller: the caller.
             job: the job.
-            scope: the part of the store that the job concerns. Without a namespace, the scope is the namespace that the
-                caller administers, or all namespaces.
+            scope: the part of the store that the job concerns; a session by its real name or as lists show it. Without
+                a namespace, the scope is the namespace that the caller administers, or all namespaces.
 
         Raises:
             CoatcheckError: `forbidden`; `invalid_request` for a scope that the job cannot have; `deletions_paused`;
@@ -72,7 +74,7 @@ class PlanRetention:
         plan_id = self.new_id()
         builder = PlanBuilder(job, scope, moment)
         # The record is written first, because parts need its ID. It has no digest yet, so nobody can apply it.
-        plan_draft = KeepPlan(plan_id=plan_id, scope=scope, criteria=await self._criteria(job, scope, moment))
+        plan_draft = KeepPlan(plan_id=plan_id, scope=scope, criteria=await self._criteria(caller, job, scope, moment))
         await self.retention.commit(plan_draft)
         if job in REMOVING:
             live = await self._draft(plan_draft, builder)
@@ -92,10 +94,13 @@ class PlanRetention:
             total += await self._live_of(namespace)
         return total
 
-    async def _criteria(self, job: RetentionJob, scope: JobScope, moment: datetime) -> Criteria:
+    async def _criteria(self, caller: Caller, job: RetentionJob, scope: JobScope, moment: datetime) -> Criteria:
         """Returns the criteria that an artifact must meet to be removed."""
         if job is not RetentionJob.EVICT:
-            return Criteria(job=job, moment=moment, namespace=scope.namespace, session=scope.session)
+            session = scope.session
+            if session is not None and scope.namespace is not None:
+                session = await self.session_names.real(replace(caller, namespace=scope.namespace), session)
+            return Criteria(job=job, moment=moment, namespace=scope.namespace, session=session)
         read_until, seq = await self._cut(scope, moment)
         return Criteria(job=job, moment=moment, namespace=scope.namespace, read_until=read_until, read_until_seq=seq)
 
