@@ -14,13 +14,14 @@ from coatcheck.core.artifact import Artifact, Caller, DeclaredMetadata, Gone
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention.audit import Hold
 from coatcheck.core.retention.jobs import WHOLE_STORE, RetentionJob, RetentionRun, RunOutcome, begin_run
-from coatcheck.core.retention.plan import ArtifactGroup
+from coatcheck.core.retention.plan import ArtifactGroup, PlanBuilder, RetentionCandidate, check_share
 from coatcheck.ports.artifacts import PatchArtifact
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import PlaceHold
 from coatcheck.ports.retention import BeginRun, KeptPlan
 from contract.sample_changes import number_of, store
 from retention.retention_harness import ALICE, EVERYONES, RetentionHarness, harness_on
+from support.clock import START
 from support.harness import GRACE
 from support.refusals import code_of, expect
 
@@ -94,6 +95,17 @@ async def test_a_plan_that_covers_much_needs_a_confirmation_and_nothing_is_done_
     assert len(await harness.there()) == 10
     assert await harness.removed_lines() == []
     assert (await harness.apply(plan, confirm=True)).artifacts == 10
+
+
+@pytest.mark.parametrize(("size", "live", "share"), [(500, 0, 1.0), (0, 0, 0.0), (1, 5, 0.2), (2, 5, 0.4)])
+def test_a_plan_says_whether_applying_it_needs_a_confirmation(size: int, live: int, share: float) -> None:
+    builder = PlanBuilder(RetentionJob.EXPIRE, WHOLE_STORE, START)
+    builder.take("acme", [RetentionCandidate(1, 1, size, "log", None, None, 0)])
+    builder.cut()
+    plan = builder.plan(1, live)
+    assert plan.share == share
+    with pytest.raises(CoatcheckError) if plan.needs_confirm else contextlib.nullcontext():
+        check_share(plan, live, confirm=False)
 
 
 @pytest.mark.parametrize("gone", [2, 3])

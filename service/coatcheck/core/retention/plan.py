@@ -196,7 +196,7 @@ class PlanBuilder:
         # The numbers by which people decide: how much is removed, which share of all, and what.
         ages: dict[int, ArtifactGroup] = self._group_sums(3)
         size = sum(sums[1] for sums in self._sums.values()) + item_bytes
-        share = size / live_bytes if live_bytes else 0.0
+        share = _share(self._job, size, live_bytes)
         overdue = 0.0 if self.oldest is None else max(0.0, (self._moment - self.oldest).total_seconds())
         return RetentionPlan(
             digest=self._hash.hexdigest(),
@@ -212,7 +212,7 @@ class PlanBuilder:
             live_artifacts=live_artifacts,
             live_bytes=live_bytes,
             share=round(share, 4),
-            needs_confirm=self._job in REMOVING and share > CONFIRM_SHARE,
+            needs_confirm=share > CONFIRM_SHARE,
             oldest_overdue_seconds=round(overdue, 3),
             by_kind=_largest(self._group_sums(0)),
             by_tool=_largest(self._group_sums(1)),
@@ -277,15 +277,25 @@ def check_still(plan: RetentionPlan, artifacts: int, size: int) -> None:
     )
 
 
+def _share(job: RetentionJob, size: int, live_bytes: int) -> float:
+    """Returns the share of the live bytes that a job removes; without live bytes, 1 if it removes any bytes, else 0.
+
+    A job that removes no artifacts has a share of 0.
+    """
+    if job not in REMOVING:
+        return 0.0
+    return size / live_bytes if live_bytes else float(size > 0)
+
+
 def check_share(plan: RetentionPlan, live_bytes: int, *, confirm: bool) -> None:
     """Refuses to remove a large share of the store unless this is confirmed.
 
     Raises:
         CoatcheckError: `confirmation_needed` for more than `CONFIRM_SHARE` of `live_bytes` without `confirm`.
     """
-    if confirm or plan.job not in REMOVING or plan.bytes <= live_bytes * CONFIRM_SHARE:
+    share = _share(plan.job, plan.bytes, live_bytes)
+    if confirm or share <= CONFIRM_SHARE:
         return
-    share = plan.bytes / live_bytes if live_bytes else 1.0
     raise CoatcheckError(
         Code.CONFIRMATION_NEEDED,
         f"The plan removes {share:.0%} of the live bytes ({plan.bytes:,} of {live_bytes:,}). Nothing was done. If "
