@@ -61,7 +61,8 @@ class RetentionHarness(Harness[Everything, FileBlobStore]):
             session_names=self.session_names,
         )
         self.runs = self.worker("first")
-        self.undo = UndoRemoval(catalog, self.deps(inline_bytes=4 * 1024), self.opened(), grace=GRACE)
+        undo_deps = self.deps(inline_bytes=4 * 1024, rules=self.policies.now)
+        self.undo = UndoRemoval(catalog, undo_deps, self.opened(), grace=GRACE)
 
     def worker(self, name: str) -> RunRetention:
         """Another process's way to carry out runs."""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, DeclaredMetadata, Gone
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.policies.policy import Policy, PolicyScope
 from coatcheck.core.retention.audit import Hold
 from coatcheck.core.retention.jobs import WHOLE_STORE, RetentionJob, RetentionRun, RunOutcome, begin_run
 from coatcheck.core.retention.plan import ArtifactGroup, PlanBuilder, RetentionCandidate, check_share
@@ -310,6 +311,20 @@ async def test_what_expired_comes_back_only_with_a_time_to_live(harness: Retenti
     assert number in await harness.there()
     harness.clock.forward(seconds=2)
     assert number not in await harness.there()
+
+
+async def test_an_undo_keeps_to_the_longest_life_and_a_full_namespace_does_not_stop_it(
+    harness: RetentionHarness,
+) -> None:
+    number = await harness.store(b"for a minute\n", session="s", ttl=60)
+    harness.clock.forward(seconds=100)
+    await harness.maintenance()
+    await harness.policies.set(EVERYONES, PolicyScope("acme"), Policy(max_artifacts=0))
+    await harness.policies.set(EVERYONES, PolicyScope("acme", "session", "s"), Policy(max_ttl=3600))
+    undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=10 * 365 * DAY)
+    assert undone.restored == (ids.render(number),)
+    found = expect(FoundArtifact, await harness.catalog.find("acme", number, harness.clock.now()))
+    assert found.artifact.expires_at == harness.clock.now() + timedelta(hours=1)
 
 
 async def test_what_was_posted_again_meanwhile_is_left_as_it_is(harness: RetentionHarness) -> None:

@@ -15,7 +15,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Final
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct
 from msgspec.structs import replace
 
 from coatcheck.core import ids
@@ -23,6 +23,7 @@ from coatcheck.core.artifact import Blob, Caller
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.core.keys import resolve_administered
+from coatcheck.core.policies.policy import resolve_terms
 from coatcheck.core.retention.audit import By
 from coatcheck.ports.artifacts import IngestResult, UploadFenced
 from coatcheck.ports.catalog import FoundArtifact
@@ -74,7 +75,7 @@ class UndoRemoval:
     async def artifacts(
         self, caller: Caller, namespace: str | None, numbers: Sequence[int], *, ttl: int | None
     ) -> UndoResult:
-        """Restores removed artifacts by their numbers.
+        """Restores removed artifacts by their numbers, even if the namespace then exceeds its quota.
 
         An error that concerns a single artifact is not raised: it is in `failed` of the result.
 
@@ -82,8 +83,9 @@ class UndoRemoval:
             caller: the caller.
             namespace: the namespace of the artifacts; None: the namespace that the caller administers.
             numbers: the numbers of the artifacts, at least one and at most LIMIT.
-            ttl: the new life, in seconds from now, of artifacts that had expired; None: such artifacts are not
-                restored. Artifacts that had not expired keep their expiry.
+            ttl: the new life, in seconds from now, of artifacts that had expired, reduced to the `max_ttl` of each
+                artifact's policy; None: such artifacts are not restored. Artifacts that had not expired keep their
+                expiry.
 
         Raises:
             CoatcheckError: `forbidden`, `invalid_request`, `storage_unavailable`, `storage_full`.
@@ -169,6 +171,7 @@ class UndoRemoval:
                 f'{artifact.id} has expired: set its new lifetime with ttl (seconds, or text like "7d").',
                 parameter="ttl",
             )
+        policy = self.deps.rules().of_payload(removed.namespace, artifact.declared, artifact.facts.kind)
         async with AsyncExitStack() as stack:
             # All bytes are copied first, and then one transaction restores the row.
             payload = await self._copy(stack, removed.namespace, artifact.blob)
@@ -187,7 +190,7 @@ class UndoRemoval:
                 number=removed.number,
                 seq=removed.seq,
                 now=now,
-                ttl=ttl if is_expired else None,
+                ttl=resolve_terms(policy, ttl=ttl, idle_ttl=UNSET, otherwise=0).ttl if is_expired else None,
                 blob=blob,
                 inline=inline,
                 views=tuple(views),
