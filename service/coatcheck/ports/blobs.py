@@ -182,7 +182,11 @@ class WaitingFiles(Protocol):
         ...
 
     def read(self, position: int) -> bytes:
-        """Returns the record at a position of the open file."""
+        """Returns the record at a position of the open file.
+
+        Raises:
+            OSError: the file cannot be read now.
+        """
         ...
 
     def finish(self, position: int, *, durably: bool) -> None:

@@ -82,6 +82,8 @@ class FallbackBuffer:
         self._more = files is not None
         """Whether there may be another file to read. Once there is none, this process looks for no more: a file that is
         written later is for a process that starts later."""
+        self._has_unread = False
+        """Whether a record of the open file could not be read. The file then stays, and is opened again."""
         # Two sums in bytes, each of which is compared with the limit by itself: `_used` counts payloads that wait,
         # `_held` counts the memory that uploads have reserved until their commit.
         self._used = 0
@@ -145,20 +147,22 @@ class FallbackBuffer:
         if self._files is None:
             return len(unsaved)
         saved = self._files.save([msgspec.msgpack.encode(entry) for entry in unsaved], self._room) if unsaved else 0
-        self._files.close(is_complete=not self._saved)
+        self._files.close(is_complete=not self._saved and not self._has_unread)
         return len(unsaved) - saved
 
     def restore(self) -> None:
         """Reads payloads that earlier processes saved, as many as there is room for. Call it again when there is room.
 
-        A payload that needs more room than the whole buffer has is read when the buffer is empty.
+        A payload that needs more room than the whole buffer has is read when the buffer is empty. A payload that cannot
+        be read now stays in its file for a later call.
         """
         if self._files is None:
             return
         # Only one file is open at a time. The next one is opened when every record of this one is stored, deleted or
         # unreadable.
         if not self._saved and self._more:
-            self._files.close(is_complete=True)
+            self._files.close(is_complete=not self._has_unread)
+            self._has_unread = False
             positions = self._files.open_next()
             self._more = bool(positions)
             for position in positions:
@@ -180,6 +184,11 @@ class FallbackBuffer:
             log.warning("a payload that waited for storage was written by another release: %s", type(error).__name__)
             # The record stays on disk for the release that wrote it, so that a downgrade does not lose it.
             files.set_aside()
+            return None
+        except OSError as error:
+            # The disk may give the record at the next attempt, so neither it nor its file may be removed.
+            log.warning("a payload that waited for storage cannot be read: %s", error.strerror)
+            self._has_unread = True
             return None
 
     def _add(self, entry: FallbackPayload) -> None:

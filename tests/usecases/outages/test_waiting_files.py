@@ -3,9 +3,11 @@
 A process is a buffer here; that it ends is that nobody uses it any more. The last test ends real ones.
 """
 
+import errno
 import logging
 import stat
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -181,6 +183,64 @@ async def test_what_cannot_be_read_is_reported_and_set_aside_and_the_rest_is_sto
     assert files(tmp_path) == []
     (aside,) = (path for path in beside(tmp_path) if path.name.startswith("coatcheck.unreadable."))
     assert len(aside.read_bytes()) == len(damaged)
+
+
+class FlakyFolder(WaitingFileFolder):
+    """A folder on a disk that answers some calls with an error."""
+
+    bad_reads: Iterable[int] = ()
+    """Which of the reads fail, the first one being 1."""
+    lists = True
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._count = 0
+
+    def open_next(self) -> list[int]:
+        if not self.lists:
+            raise OSError(errno.EIO, "Input/output error")
+        return super().open_next()
+
+    def read(self, position: int) -> bytes:
+        self._count += 1
+        if self._count in self.bad_reads:
+            raise OSError(errno.EIO, "Input/output error")
+        return super().read(position)
+
+
+@pytest.mark.parametrize("bad_reads", [{1}, {2}, {4}, {5}, {1, 2, 3}, {1, 4}])
+async def test_a_read_error_loses_no_payload(harness: Harness, tmp_path: Path, bad_reads: set[int]) -> None:
+    payloads = [lines(20_000, seed) for seed in range(3)]
+    handed = await ended(harness, tmp_path, *payloads)
+    folder = FlakyFolder(tmp_path)
+    folder.bad_reads = bad_reads
+    buffer = FallbackBuffer(ROOM, folder)
+    buffer.restore()
+    assert sum([await flushed(harness, buffer) for _ in range(3)]) == 3
+    for name, payload in zip(handed, payloads, strict=True):
+        assert await harness.content(name) == payload
+    buffer.restore()
+    assert (files(tmp_path), [path.name for path in beside(tmp_path) if "unreadable" in path.name]) == ([], [])
+
+
+async def test_what_could_not_be_read_is_left_to_the_next_process(harness: Harness, tmp_path: Path) -> None:
+    await ended(harness, tmp_path, lines(20_000), lines(20_000, 2))
+    folder = FlakyFolder(tmp_path)
+    folder.bad_reads = range(1, 9)
+    buffer = FallbackBuffer(ROOM, folder)
+    buffer.restore()
+    assert (buffer.count, buffer.save()) == (0, 0)
+    assert starting(tmp_path).count == 2
+
+
+async def test_the_last_round_saves_what_waits_though_the_disk_fails_before(harness: Harness, tmp_path: Path) -> None:
+    world = Degraded(harness, "catalog", Fault())
+    folder = FlakyFolder(tmp_path)
+    folder.lists = False
+    world.fallback = world.deps["fallback"] = FallbackBuffer(ROOM, folder)
+    await world.put(lines(20_000))
+    await flushing(harness.deps(**world.deps)).last()
+    assert starting(tmp_path).count == 1
 
 
 @pytest.mark.parametrize("damage", [b"", b"coatcheck waiting payloads 2\n", b"coatcheck waiting payloads 1\nwrong"])

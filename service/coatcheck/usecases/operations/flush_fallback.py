@@ -116,9 +116,13 @@ class FlushFallback:
         """
         try:
             await asyncio.wait_for(self(), LAST_SECONDS)
-        except (CoatcheckError, TimeoutError) as error:
-            log.warning("flush_fallback failed at the end: %s", error)
-        # Payloads that are still in the buffer are saved to a file, also after a failure or a time-out.
+        except (CoatcheckError, OSError) as error:  # a time-out is an OSError
+            log.warning("flush_fallback failed at the end: %r", error)
+        finally:
+            self._save_remaining()
+
+    def _save_remaining(self) -> None:
+        """Saves the payloads that are still in the buffer to a file, and logs how many were saved and lost."""
         lost_count = self._fallback.save()
         if self._fallback.count - lost_count:
             log.warning("Saved %s for the next start.", plural(self._fallback.count - lost_count, "payload"))
