@@ -1,7 +1,7 @@
 """Finds the earlier run with which a new artifact is compared. It is chosen only once, when the artifact is created.
 
-The engine makes the comparison itself, from the samples and surveys of both runs. If storage refuses the look-up, the
-artifact is stored without a comparison.
+The engine makes the comparison itself, from the samples and surveys of both runs. If storage refuses the look-up, or
+the earlier run is damaged, the artifact is stored without a comparison.
 """
 
 from typing import Final
@@ -11,9 +11,8 @@ from coatcheck.core.artifact import Caller, EarlierRun, PayloadSample
 from coatcheck.core.encoding.payload_encoder import sample_ranges
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.catalog import FoundArtifact, RunKey
-from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.runtime.work_placement import in_pool
-from coatcheck.storing.content import OpenContent
+from coatcheck.storing.content import UNREADABLE, OpenContent
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.ingest_request import IngestRequest
 
@@ -26,7 +25,8 @@ async def earlier_run(
 ) -> EarlierRun | None:
     """Returns the artifact that `request.compare_to` names, as the run to compare with.
 
-    Returns None if `compare_to` is `previous` and there is no earlier run, or if storage does not answer.
+    Returns None if `compare_to` is `previous` and there is no earlier run, if storage does not answer, or if the bytes
+    of the earlier run are damaged.
 
     Args:
         deps: the dependencies of the ingest.
@@ -42,7 +42,7 @@ async def earlier_run(
         with deps.catalog_breaker.guard_call():
             return await _load_earlier_run(deps, caller, request, identity, open_content)
     except CoatcheckError as error:
-        if error.code not in REFUSALS:
+        if error.code not in UNREADABLE:
             raise
         return None
 

@@ -9,7 +9,7 @@ in memory, and may end within a character.
 import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
@@ -21,6 +21,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import FoundView
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import FoundArtifact, InlineBytes
+from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.blob_routing import not_opened, store_of
 
@@ -39,6 +40,10 @@ _INLINE_DECODE = 64 * 1024
 _FEW_FRAMES = 4
 """Maximum frames of a read whose frames are cached. Longer reads are streams, which would only displace other
 frames."""
+
+UNREADABLE: Final = REFUSALS | {Code.INTEGRITY}
+"""Codes of the errors with which stored content cannot be read, now or ever. Where content is only looked up to save
+work or to compare it, none of them is a reason to refuse a payload."""
 
 Damaged = Callable[[str, str, str], None]
 """A callback for a blob whose bytes are missing or damaged. Its arguments are the namespace, the blob's ID and a

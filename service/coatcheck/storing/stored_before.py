@@ -15,6 +15,7 @@ from coatcheck.ports.catalog import FoundArtifact, PayloadKey
 from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.card_text import CardText
+from coatcheck.storing.content import UNREADABLE
 from coatcheck.storing.draft import Draft
 from coatcheck.storing.find import gone_error, not_found
 from coatcheck.storing.ingest_deps import IngestDeps
@@ -111,7 +112,7 @@ class StoredBefore:
     async def card_source(self, caller: Caller, artifact: Artifact, otherwise: CardSource | None) -> CardSource | None:
         """Returns the text view from which the artifact's card is cut; None: the card is cut from the payload.
 
-        Returns `otherwise` if the artifact is gone, or if storage refuses the look-up.
+        Returns `otherwise` if the artifact is gone, if its stored bytes are damaged, or if storage refuses the look-up.
         """
         d = self._deps
         try:
@@ -123,7 +124,7 @@ class StoredBefore:
                 return otherwise
             return None if self._card_text is None else await self._card_text.find_card_source(entry)
         except CoatcheckError as error:
-            if error.code not in REFUSALS:
+            if error.code not in UNREADABLE:
                 raise
             return otherwise
 

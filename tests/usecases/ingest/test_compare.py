@@ -93,6 +93,18 @@ async def test_what_is_not_there_is_refused_and_nothing_is_stored(harness: Harne
     assert GRACE < TOMBSTONE_LIFE  # the deleted one is a tombstone still, and yet it is told as the others are
 
 
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_run_is_stored_without_a_comparison_if_the_earlier_one_is_damaged(
+    harness: Harness, named: bool
+) -> None:
+    first = await put(harness, noise(100_000))
+    (path,) = harness.stored_files()
+    path.write_bytes(bytes(path.stat().st_size))
+    second = await put(harness, b"new output\n" * 3_000, first.id if named else "previous")
+    assert (second.stored, second.created, await compared_to(harness, second)) == (True, True, None)
+    assert await harness.content(second.id) == b"new output\n" * 3_000
+
+
 @pytest.mark.parametrize("said", [{}, {"tool_name": "bash"}, {"session": "s"}])
 async def test_without_a_session_or_anything_to_tell_runs_apart_there_is_no_previous_one(
     harness: Harness, said: dict[str, Any]

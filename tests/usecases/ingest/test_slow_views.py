@@ -34,13 +34,16 @@ class Slow:
         return extract_text(spec_of(kind).text_view, media_type, url, payload)
 
 
-def ingest_with(harness: Harness, extractor: Slow) -> Ingest:
+def cards_with(harness: Harness, extractor: Slow) -> CardText:
     deps = harness.deps()
     keep = KeepText(deps, harness.opened(), extractor)
-    cards = CardText(
+    return CardText(
         extractor, harness.opened(), keep, harness.tokenizer, deps.new_blob_id, inline_bytes=deps.inline_bytes
     )
-    return Ingest(deps, cards)
+
+
+def ingest_with(harness: Harness, extractor: Slow) -> Ingest:
+    return Ingest(harness.deps(), cards_with(harness, extractor))
 
 
 def page(number: int) -> bytes:

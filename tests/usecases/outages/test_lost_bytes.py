@@ -6,16 +6,23 @@ from typing import Any
 import pytest
 
 from coatcheck.core import ids
+from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import StoreArtifact
 from coatcheck.ports.decisions import CatalogChange
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.storing.find import Find
+from coatcheck.storing.ingest_request import IngestRequest
+from coatcheck.usecases.payloads.find_or_ingest import FindOrIngest, PayloadRetention
+from coatcheck.usecases.payloads.ingest import Ingest
 from support.clock import INSTANT
 from support.harness import CALLER, GRACE, LEASE, Harness
 from support.refusals import code_of
-from support.samples import noise
+from support.samples import noise, stream
+from usecases.ingest.test_history_cards import in_history
+from usecases.ingest.test_slow_views import Slow, cards_with, page
 
 PAYLOAD = noise(300_000)
 
@@ -92,6 +99,27 @@ async def test_small_bytes_that_vanished_from_their_row_are_healed_too(harness: 
     assert await code_of(read(harness, first.id)) is Code.INTEGRITY
     assert (await harness.put(b"small\n")).created is False
     assert await read(harness, first.id) == b"small\n"
+
+
+async def test_a_page_that_is_damaged_is_taken_in_though_its_card_needs_its_bytes(harness: Harness) -> None:
+    html = page(1)
+    said: dict[str, Any] = {"session": "s", "tool_name": "fetch", "tool_call_id": "call_1"}
+    first = await harness.put(html, said=said, settings={"inline_bytes": 0})
+    (path,) = harness.stored_files()
+    path.write_bytes(bytes(path.stat().st_size))
+    cards = cards_with(harness, extractor := Slow())
+    extractor.go.set()
+    deps = harness.deps(inline_bytes=0)
+    again = await Ingest(deps, cards)(
+        CALLER, stream(html), IngestRequest(declared=DeclaredMetadata(**said), inline_tokens=0)
+    )
+    assert (again.id, again.stored, again.created) == (first.id, True, False)
+    find = Find(harness.catalog, harness.clock, harness.reads)
+    history = FindOrIngest(Ingest(deps, cards), deps, find, cards)
+    payload = in_history(html.decode(), tool="fetch", command=None)
+    card = (await history(CALLER, [payload], PayloadRetention(session="s"), 600))[payload.key]
+    assert (card.id, card.is_stored, card.notices) == (first.id, True, ())
+    assert "of a page about coats" in (card.text or "")
 
 
 class Unanswering:

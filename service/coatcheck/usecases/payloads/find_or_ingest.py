@@ -43,10 +43,10 @@ from coatcheck.core.survey import survey_of
 from coatcheck.core.text.long_text import LongText, is_text
 from coatcheck.core.views import parts
 from coatcheck.core.views.parts import PartsPayload
-from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.runtime.work_placement import SMALL, in_pool
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.card_text import CardText
+from coatcheck.storing.content import UNREADABLE
 from coatcheck.storing.draft import cut, remake_draft
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_deps import IngestDeps
@@ -249,7 +249,7 @@ class FindOrIngest:
         try:
             return await self._card_of(step, artifact)
         except CoatcheckError as error:
-            if error.code not in _ABSENT | REFUSALS:
+            if error.code not in _ABSENT | UNREADABLE:
                 raise
             return None  # the look-up only saves work; if storage is down, storing reports it
 
