@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import tempfile
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
@@ -396,8 +397,12 @@ class CatalogMachine(RuleBasedStateMachine):
                 row.read_at = self.now
             ends = self.model.ends(row, expected)
             if was_pinned and ends is not None and ends <= self.now:
-                seconds = [s for s in (expected.ttl, expected.idle_ttl) if s is not None]
-                ends = self.now + timedelta(seconds=min(seconds))
+                row.read_at = self.now
+                ends = self.model.ends(row, expected)
+                if ends is not None and expected.ttl is not None and ends <= self.now:
+                    age = math.ceil((self.now - expected.created_at).total_seconds())
+                    expected = replace(expected, ttl=age + expected.ttl)
+                    ends = self.model.ends(row, expected)
             expected = row.artifact = replace(expected, expires_at=ends)
         assert self.do(self.catalog.commit(change)) == expected
 

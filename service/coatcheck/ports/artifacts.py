@@ -201,7 +201,8 @@ class PatchArtifact(ArtifactChange[Artifact | Gone | None], frozen=True, kw_only
     """Changes the mutable properties of a live artifact. Returns the artifact, its tombstone, or None if it is unknown.
 
     A new `ttl` counts from creation, a new `idle_ttl` from now. Pinning clears the expiry. Unpinning computes the
-    expiry from `ttl` and `idle_ttl` again; if that moment has already passed, they count from now.
+    expiry from `ttl` and `idle_ttl` again. If that moment has already passed, the idle TTL counts from now; if `ttl`
+    has ended, too, it begins again, so that the artifact's age is added to it.
     """
 
     now: datetime

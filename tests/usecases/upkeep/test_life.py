@@ -174,6 +174,33 @@ async def test_pinning_keeps_it_and_unpinning_gives_back_what_is_left(harness: H
     assert (await harness.tidy()()).expired == 0
     late = await harness.extend(CALLER, number, pinned=False)
     assert late.expires_at == harness.clock.now() + HOUR
+    harness.clock.forward(HOUR / 2)
+    assert (await harness.extend(CALLER, number, idle_ttl=7200)).expires_at == late.expires_at
+
+
+async def test_reads_after_unpinning_keep_it_alive_up_to_its_ttl(harness: Harness) -> None:
+    offers: tuple[dict[str, Any], ...] = (
+        {"ttl": 7 * 86400, "idle_ttl": 3600},
+        {"ttl": None, "idle_ttl": 3600},
+        {"ttl": 9 * 86400, "idle_ttl": 3600},
+    )
+    numbers = [ids.parse((await harness.put(repr(each).encode(), pinned=True, **each)).id) for each in offers]
+    harness.clock.forward(8 * DAY)
+    for number in numbers:
+        unpinned = await harness.extend(CALLER, number, pinned=False)
+        assert unpinned.expires_at == harness.clock.now() + HOUR
+    tidy = harness.tidy()
+    for _ in range(12):
+        harness.clock.forward(HOUR / 3)
+        for number in numbers:
+            await harness.find(CALLER, number)
+        await tidy()
+
+
+async def test_unpinning_lengthens_no_ttl_that_is_not_over(harness: Harness) -> None:
+    number = ids.parse((await harness.put(b"1", ttl=86400, idle_ttl=3600, pinned=True)).id)
+    harness.clock.forward(DAY - HOUR / 2)
+    assert (await harness.extend(CALLER, number, pinned=False)).expires_at == START + DAY
 
 
 async def test_extending_changes_only_what_is_given(harness: Harness) -> None:

@@ -111,10 +111,15 @@ def _patch_columns(change: PatchArtifact, row: _State) -> dict[str, Any]:
         # Without an idle TTL, not every read is recorded, so `read_at` may be outdated. A new idle TTL counts from now.
         idle_ttl, read_at = change.idle_ttl, change.now
     expires_at = expiry(row.created_at, read_at, ttl=ttl, idle_ttl=idle_ttl, pinned=pinned)
-    # The TTL of a pinned artifact may have ended long ago. It begins again when the artifact is unpinned, which would
-    # otherwise expire at once.
+    # An artifact that is unpinned must not expire at once. Reads of a pinned artifact are not recorded, so an idle TTL
+    # that has ended begins again, and so does a TTL that has ended. The row then gets the TTL that leads to the new
+    # expiry: by the former one, the next change or read would find the artifact expired.
     if row.pinned and expires_at is not None and expires_at <= change.now:
-        expires_at = expiry(change.now, change.now, ttl=ttl, idle_ttl=idle_ttl, pinned=False)
+        read_at = change.now
+        expires_at = expiry(row.created_at, read_at, ttl=ttl, idle_ttl=idle_ttl, pinned=False)
+        if expires_at is not None and expires_at <= change.now:
+            life = rows.life_from_now(row.created_at, change.now, ttl=ttl, idle_ttl=idle_ttl, pinned=False)
+            return values | life
     life = {"ttl": ttl, "idle_ttl": idle_ttl, "pinned": pinned, "read_at": read_at, "expires_at": expires_at}
     return values | life
 
