@@ -99,10 +99,11 @@ class Harness(Generic[CatalogT, BlobsT]):
         self.policies = Policies(catalog, self.clock)
         self.session_names = SessionNames(catalog, self.redacting)
         self.find = Find(catalog, self.clock, self.reads, self.fallback)
-        self.extend = Extend(catalog, self.clock, self.fallback, self.redacting)
+        note = NoteReads(catalog, self.reads)
+        self.extend = Extend(catalog, self.clock, self.fallback, self.redacting, note)
         self.seal_key = SealKey(catalog, self.clock, lambda: "a key for tests")
         self.browse = Browse(catalog, self.clock, self.seal_key, self.redacting, self.session_names)
-        deleting = catalog, self.clock, TOMBSTONE_LIFE, self.fallback, self.policies
+        deleting = catalog, self.clock, TOMBSTONE_LIFE, self.fallback, self.policies, note
         self.forget, self.forget_session = Forget(*deleting), ForgetSession(*deleting, self.session_names)
         self._rng = random.Random("blob IDs of the harness")
 

@@ -291,7 +291,7 @@ def _services(
     context, accounts = contexts(
         catalog, ingest, deps, card_text, find_stored, content, session_names, switches, search_limits
     )
-    deleting = catalog, clock, base.tombstone_life, deps.fallback, policies
+    deleting = catalog, clock, base.tombstone_life, deps.fallback, policies, base.note
     services = Services(
         # Programs get the bytes as stored; models and the administrator's page read views that policy masks.
         **vars(replace(reading, open_view=OpenView(base.find, content, keep_text, deps.ledger))),
@@ -300,7 +300,7 @@ def _services(
         browse=browse,
         forget=Forget(*deleting),
         forget_session=ForgetSession(*deleting, session_names),
-        extend=Extend(catalog, clock, deps.fallback, deps.redacting, policies.now),
+        extend=Extend(catalog, clock, deps.fallback, deps.redacting, base.note, policies.now),
         search_results=SearchResults(
             ingest=ingest,
             find=base.find,

@@ -14,20 +14,22 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from copy import copy
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Caller
+from coatcheck.core.artifact import Artifact, Caller, Gone
 from coatcheck.core.context.measure import ContextMeasurement
 from coatcheck.core.event import Action, Event, UsageDelta, event_number, shorten_details
 from coatcheck.ports.artifacts import Touch
 from coatcheck.ports.catalog import Catalog
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Ledger:
@@ -277,3 +279,21 @@ class NoteReads:
                     self._reads.restore(reads[start:])
                     raise
             self._reads.forget_drained()
+
+    async def make_change(self, namespace: str, number: int, change: Callable[[], Awaitable[T]]) -> T:
+        """Makes a change of one artifact, and returns its answer.
+
+        The artifact may have expired by its row, while a read that is not written yet kept it alive. Then the reads are
+        written, and the change is made again.
+
+        Raises:
+            CoatcheckError: as the change, and as `__call__` if reads must be written.
+        """
+        # The log is queried first, because the reads may be written while the change is made. They are written only if
+        # it matters: a full disk takes deletions when it takes no reads.
+        pending = self._reads.pending(namespace, number)
+        answer = await change()
+        if pending is None or not isinstance(answer, Gone) or answer.reason != "expired":
+            return answer
+        await self()
+        return await change()

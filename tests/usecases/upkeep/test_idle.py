@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from coatcheck.core import ids
+from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policies.policy import MIN_IDLE_TTL
 from coatcheck.jobs.schedule import PeriodicJob, run_jobs
@@ -42,6 +43,26 @@ async def test_a_read_that_no_row_shows_yet_keeps_its_artifact_alive_and_the_swe
     await NoteReads(harness.catalog, harness.reads)()
     assert await code_of(harness.find(CALLER, number)) is Code.ARTIFACT_GONE
     assert await harness.tidy()() == MaintenanceRound(expired=1)
+
+
+@pytest.mark.parametrize("bound", [False, True])
+@pytest.mark.parametrize("how", ["delete", "delete its session", "patch"])
+async def test_what_only_an_unwritten_read_keeps_alive_can_be_changed(harness: Harness, how: str, bound: bool) -> None:
+    number = ids.parse((await harness.put(b"1", said={"session": "s"}, ttl=None, idle_ttl=60)).id)
+    caller = Caller(session_prefix="s") if bound else CALLER
+    harness.clock.forward(IDLE - INSTANT)
+    await harness.find(CALLER, number)
+    harness.clock.forward(INSTANT)
+    if how == "patch":
+        changed = await harness.extend(caller, number, labels=("a",))
+        assert (changed.declared.labels, changed.expires_at) == (("a",), START + 2 * IDLE - INSTANT)
+        return
+    if how == "delete":
+        await harness.forget(caller, number)
+    else:
+        assert await harness.forget_session(caller, "s") == 1
+    await NoteReads(harness.catalog, harness.reads)()
+    assert (await refusal(harness.find(CALLER, number))).extra["reason"] != "expired"
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -15,6 +15,7 @@ from coatcheck.ports.catalog import Catalog, FoundArtifact
 from coatcheck.ports.telemetry import Clock
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.storing.find import gone_error, not_found, require_seen
+from coatcheck.storing.ledger import NoteReads
 from coatcheck.storing.redaction import RedactionPolicy
 
 
@@ -26,6 +27,8 @@ class Extend:
     clock: Clock
     fallback: FallbackBuffer
     redacting: RedactionPolicy
+    note: NoteReads
+    """Writes reads, which may have kept an artifact alive that has expired by its row."""
     rules: Callable[[], Rules] = lambda: NO_RULES
     """Returns the current policies."""
 
@@ -55,7 +58,7 @@ class Extend:
 
         Raises:
             CoatcheckError: `artifact_gone`; `artifact_not_found`; `invalid_request` for an idle TTL under a minute;
-                `storage_unavailable`, also while the artifact still waits in memory to be stored.
+                `storage_unavailable`, also while the artifact still waits in memory to be stored; `storage_full`.
         """
         if idle_ttl is not UNSET:
             check_idle_ttl(idle_ttl)
@@ -68,18 +71,22 @@ class Extend:
                 Code.STORAGE_UNAVAILABLE,
                 "The artifact is still waiting to be stored, and cannot change before that. Retry the same call.",
             )
-        answer = await self.catalog.commit(
-            PatchArtifact(
-                namespace=caller.namespace,
-                number=number,
-                now=now,
-                revive=ADMIN in caller.scopes,
-                ttl=await self._within(caller, number, now, ttl),
-                idle_ttl=idle_ttl,
-                pinned=pinned,
-                labels=labels,
+
+        async def change() -> Artifact | Gone | None:
+            return await self.catalog.commit(
+                PatchArtifact(
+                    namespace=caller.namespace,
+                    number=number,
+                    now=now,
+                    revive=ADMIN in caller.scopes,
+                    ttl=await self._within(caller, number, now, ttl),
+                    idle_ttl=idle_ttl,
+                    pinned=pinned,
+                    labels=labels,
+                )
             )
-        )
+
+        answer = await self.note.make_change(caller.namespace, number, change)
         if answer is None:
             raise not_found()
         if isinstance(answer, Gone):

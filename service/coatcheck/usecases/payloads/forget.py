@@ -6,10 +6,12 @@ Crash story: one transaction replaces the artifact's row by a tombstone and mark
 the dead blob's bytes, and then the blob's row; after a crash it can repeat both steps without harm.
 """
 
+import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from coatcheck.core.artifact import Caller, Gone
+from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import require_session
 from coatcheck.core.retention.audit import By, HoldConflict, refusal_of_delete
 from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession
@@ -17,7 +19,10 @@ from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.telemetry import Clock
 from coatcheck.storing.fallback_buffer import FallbackBuffer, Key
 from coatcheck.storing.find import SessionNames, gone_error, not_found, require_seen
+from coatcheck.storing.ledger import NoteReads
 from coatcheck.storing.policies import Policies
+
+log = logging.getLogger(__name__)
 
 BATCH = 200
 """Maximum artifacts that one transaction deletes: so few that other requests wait milliseconds at most."""
@@ -34,6 +39,8 @@ class _Deletion:
     fallback: FallbackBuffer
     policies: Policies
     """The policies, which may set how long the tombstones of a namespace last."""
+    note: NoteReads
+    """Writes reads, which may have kept an artifact alive that has expired by its row."""
 
     def _tombstone_until(self, caller: Caller, now: datetime) -> datetime:
         """Returns the moment until which the tombstone of an artifact that is deleted `now` is kept."""
@@ -48,14 +55,15 @@ class Forget(_Deletion):
 
         Raises:
             CoatcheckError: `artifact_gone` if the artifact was gone already; `artifact_not_found` if it is unknown;
-                `held` if a hold forbids its deletion; `storage_unavailable`.
+                `held` if a hold forbids its deletion; `storage_unavailable`; `storage_full` if a read that kept it
+                alive cannot be written.
         """
         await require_seen(self.catalog, self.fallback, caller, number, self.clock.now())
         # The flush is kept out: it could store the payload after the row was deleted, but before the buffer forgets the
         # payload.
         async with self.fallback.alone_with(caller.namespace, number):
             is_waiting = self.fallback.find(caller.namespace, number, self.clock.now()) is not None
-            answer = await self._delete(caller, number)
+            answer = await self.note.make_change(caller.namespace, number, lambda: self._delete(caller, number))
             if not isinstance(answer, HoldConflict):
                 self.fallback.forget(caller.namespace, number, durably=True)
         self._check_answer(answer, was_waiting=is_waiting)
@@ -104,6 +112,7 @@ class ForgetSession(_Deletion):
         """
         session = await self.session_names.real(caller, session)
         require_session(caller, session)
+        await self._write_reads()
         waiting = self.fallback.of_session(caller.namespace, session)
         total = count = await self._delete_batch(caller, session, 0)
         # The first batch has shown that no hold covers the session. If the flush stores one of the payloads that wait
@@ -119,6 +128,15 @@ class ForgetSession(_Deletion):
         if conflict is not None:
             raise refusal_of_delete(conflict, deleted=total)
         return total
+
+    async def _write_reads(self) -> None:
+        """Writes reads, as far as the disk has room: the batches skip artifacts that have expired by their rows."""
+        try:
+            await self.note()
+        except CoatcheckError as error:
+            if error.code is not Code.STORAGE_FULL:
+                raise
+            log.warning("a session is deleted before the latest reads are written: %s", error.detail)
 
     async def _delete_batch(self, caller: Caller, session: str, deleted: int) -> int:
         """Deletes up to BATCH stored artifacts; returns how many. `deleted` were deleted before, for the error."""
