@@ -103,7 +103,7 @@ class UploadSession:
         The removal is completed even if the caller's task is cancelled. A storage that has refused the payload may take
         long to answer; then the removal continues in the background.
         """
-        self._deps.fallback.let_go(self._reserved_bytes)
+        self._drop_held_bytes()  # what is still being digested must reserve nothing after this
         if self._is_kept() or not (self.begun or self._pending or self._committing):
             return
         # The removal is a shielded task of its own, because a cancelled caller must not stop it half-way.
@@ -179,9 +179,12 @@ class UploadSession:
         if size <= HELD and self._deps.fallback.hold(max(0, size - inline_bytes) - self._reserved_bytes):
             self._reserved_bytes = max(0, size - inline_bytes)
         elif self._writer is not None or self.refusal is not None:  # otherwise the first write still needs them
-            self._held = None
-            self._deps.fallback.let_go(self._reserved_bytes)
-            self._reserved_bytes = 0
+            self._drop_held_bytes()
+
+    def _drop_held_bytes(self) -> None:
+        """Holds no bytes any more, and releases the memory that is reserved for them."""
+        reserved_bytes, self._reserved_bytes, self._held = self._reserved_bytes, 0, None
+        self._deps.fallback.let_go(reserved_bytes)
 
     async def _write_blob(self, chunk: bytes) -> None:
         """Passes the bytes to the blob store, once they are too many to be inline."""

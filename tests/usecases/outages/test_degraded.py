@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -24,7 +24,7 @@ from support.clock import INSTANT
 from support.harness import CALLER, GRACE, LEASE, Harness, flushing, readiness_of
 from support.intercepting_catalog import InterceptingCatalog
 from support.refusals import code_of
-from support.samples import lines, noise
+from support.samples import lines, noise, stream
 
 PAUSE = timedelta(seconds=PATIENCE)
 SMALL = lines(20_000)
@@ -277,6 +277,22 @@ async def test_an_upload_that_has_ended_holds_no_memory(harness: Harness) -> Non
         await world.put(noise(size, seed))
     world.fault.down = True
     assert await outcome(world, (await world.put(noise(1_000_000, 9))).id) == "readable"
+
+
+@pytest.mark.parametrize("size", [600_000, 1024**2, 4 * 1024**2 + 512 * 1024])
+async def test_an_upload_that_breaks_off_holds_no_memory_and_releases_no_others(harness: Harness, size: int) -> None:
+    async def break_off(seed: int) -> AsyncIterator[bytes]:
+        async for piece in stream(noise(size, seed)):
+            yield piece
+        raise CoatcheckError(Code.TRUNCATED_BODY, "It broke off.")
+
+    room = 1 << 24
+    fallback = FallbackBuffer(room)
+    for seed in range(6):
+        put = harness.put(break_off(seed), settings={"fallback": fallback})
+        assert await code_of(put) is Code.TRUNCATED_BODY
+        await harness.rest()
+    assert (fallback.hold(room), fallback.hold(1)) == (True, False)
 
 
 async def outcome(world: Degraded, artifact_id: str) -> str:
