@@ -39,8 +39,7 @@ async def earlier_run(
         CoatcheckError: `compared_not_found` for an artifact that is unknown or gone, or that the caller may not see.
     """
     try:
-        with deps.catalog_breaker.guard_call():
-            return await _load_earlier_run(deps, caller, request, identity, open_content)
+        return await _load_earlier_run(deps, caller, request, identity, open_content)
     except CoatcheckError as error:
         if error.code not in UNREADABLE:
             raise
@@ -51,19 +50,22 @@ async def _load_earlier_run(
     deps: IngestDeps, caller: Caller, request: IngestRequest, identity: bytes, open_content: OpenContent
 ) -> EarlierRun | None:
     compare_to, now = request.compare_to, deps.clock.now()
-    number = await _previous(deps, caller, request, identity) if compare_to == PREVIOUS else ids.parse(compare_to or "")
-    if number is None:
-        return None
-    # The fallback buffer is searched first, because a payload that waits for storage has no row.
-    entry = deps.fallback.find(caller.namespace, number, now)
-    entry = entry or await deps.catalog.find(caller.namespace, number, now, with_bytes=True, with_survey=True)
+    with deps.catalog_breaker.guard_call():
+        is_named = compare_to != PREVIOUS
+        number = ids.parse(compare_to or "") if is_named else await _previous(deps, caller, request, identity)
+        if number is None:
+            return None
+        # The fallback buffer is searched first, because a payload that waits for storage has no row.
+        entry = deps.fallback.find(caller.namespace, number, now)
+        entry = entry or await deps.catalog.find(caller.namespace, number, now, with_bytes=True, with_survey=True)
     # An ID may be that of an artifact in a session that the caller may not see. Such an artifact must look exactly like
     # an unknown one.
     if isinstance(entry, FoundArtifact) and caller.sees(entry.artifact.declared.session):
         content, m = open_content(entry), entry.artifact.measure
         # The sample has the same two ranges as that of a new payload, so that the samples of both runs correspond.
         head, tail = sample_ranges(m.size)
-        sample = PayloadSample(await content.read(*head), await content.read(*tail), m.size)
+        with deps.guard_read(entry.artifact.blob):
+            sample = PayloadSample(await content.read(*head), await content.read(*tail), m.size)
         mask = deps.redacting.mask_of(entry.artifact)
         masked_sample = None
         if mask is not None and sample.whole:  # a card shows lines of the earlier run only if its sample is whole

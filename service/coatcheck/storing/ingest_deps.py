@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
+from coatcheck.core.artifact import Blob
 from coatcheck.core.policies.policy import NO_RULES, Rules
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.ports.blobs import BlobStore
@@ -124,3 +126,10 @@ class IngestDeps:
     tracer: Tracer = UNTRACED
     rules: Callable[[], Rules] = lambda: NO_RULES
     """Returns the present policies."""
+
+    def guard_read(self, blob: Blob) -> AbstractContextManager[None]:
+        """Returns a guard for a call that needs the bytes of a blob: `CircuitBreaker.guard_call` of the blob store.
+
+        Inline bytes come with their row, so a call for them says nothing about the blob store, and needs no guard.
+        """
+        return nullcontext() if blob.placement == "inline" else self.blobs_breaker.guard_call()

@@ -46,7 +46,7 @@ class StoredBefore:
             if ids.identity(a.namespace, a.declared.session, a.declared.tool_call_id, a.measure.sha256) != identity:
                 return None
             # If the artifact's bytes are lost, this post must be committed to repair them.
-            with d.blobs_breaker.guard_call():
+            with d.guard_read(a.blob):
                 return a if await self._health.holds(a.namespace, a.blob) else None
         except CoatcheckError as error:
             if error.code not in REFUSALS:
@@ -73,11 +73,12 @@ class StoredBefore:
             entry = await d.catalog.find(caller.namespace, record.number, now)
             if not isinstance(entry, FoundArtifact):
                 raise gone_error(entry) if isinstance(entry, Gone) else not_found()
-            # If the artifact's bytes are lost, the commit may replace them by the bytes of this post, and then gives
-            # the same answer.
+        # If the artifact's bytes are lost, the commit may replace them by the bytes of this post, and then gives the
+        # same answer.
+        with d.guard_read(entry.artifact.blob):
             if not await self._health.holds(caller.namespace, entry.artifact.blob):
                 return None
-            return IngestResult(entry.artifact, created=record.created, blob_used=False, replayed=True)
+        return IngestResult(entry.artifact, created=record.created, blob_used=False, replayed=True)
 
     async def find_given_card(self, draft: Draft, terms: GivenCard) -> RepeatedCard | None:
         """Returns a card that another tool call gave the draft's session for the same bytes.

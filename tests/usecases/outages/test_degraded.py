@@ -221,6 +221,25 @@ async def test_a_silent_store_is_asked_once_in_a_while_not_by_every_payload(harn
     assert (await world.put(lines(2_000, 7))).stored
 
 
+@pytest.mark.parametrize("how", ["compared", "named", "the same key", "the same key, inline"])
+async def test_while_the_blob_store_is_silent_the_catalogue_takes_what_is_small(harness: Harness, how: str) -> None:
+    said = {"session": "s", "tool_name": "bash"}
+    inline = how.endswith("inline")
+    earlier = await harness.put(SMALL, said=said, key="k", settings={} if inline else {"inline_bytes": 0})
+    world = Degraded(harness, "blobs", Fault())
+    if inline:
+        assert not (await world.put(noise(300_000, 5))).stored
+        assert world.deps["blobs_breaker"].silent
+    if how.startswith("the same key"):
+        again = await world.put(SMALL, said=said, key="k")
+        assert (again.id, again.stored, again.replayed) == (earlier.id, inline, inline)
+    else:
+        run = await world.put(lines(2_000, 1), said=said, compare_to=earlier.id if how == "named" else "previous")
+        assert run.stored
+    assert (world.deps["blobs_breaker"].silent, world.deps["catalog_breaker"].silent) == (True, False)
+    assert (await world.put(lines(2_000, 2))).stored
+
+
 async def test_what_is_ready_takes_the_next_payload(harness: Harness) -> None:
     place = Degraded(harness, "catalog", Fault())
     ready = readiness_of(harness.deps(**place.deps))

@@ -263,7 +263,7 @@ class FindOrIngest:
         cached_card = self._cards.get(key)
         if cached_card is None:
             # The blob is checked when the card is not cached, not with every turn in which the history is sent again.
-            with self._deps.blobs_breaker.guard_call():
+            with self._deps.guard_read(a.blob):
                 if not await self._health.holds(a.namespace, a.blob):
                     return None
             cached_card = _CachedCard("", 0)
