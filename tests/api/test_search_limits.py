@@ -129,6 +129,17 @@ def test_a_total_without_room_for_a_card_each_is_refused(service: Service) -> No
     assert len(batch(service, items, max_total_tokens=640)) == 10
 
 
+def test_a_total_holds_for_answers_to_reads_too(service: Service) -> None:
+    (stored,) = batch(service, [{"content": "".join(f"line {n} of a long log\n" for n in range(4_000))}])
+    call: Json = {"name": "read_artifact", "arguments": {"artifact_id": stored["receipt"]["id"], "limit": 300}}
+    read = service.client.post("/v1/tools/call", json=call).json()["text"]
+    free = batch(service, [{"content": read}, {"content": "ok\n"}])
+    assert [each["receipt"]["text"] for each in free] == [read, "ok\n"]
+    held = batch(service, [{"content": read}, {"content": "ok\n"}], max_total_tokens=200)
+    assert sum(TOKENIZER.count(each["receipt"]["text"]) for each in held) <= 200
+    assert [each["receipt"]["inline"] for each in held] == [False, True]
+
+
 def test_a_shorter_card_still_compares_with_the_run_before(service: Service) -> None:
     asked: Json = {"tool_name": "make", "command": "make", "session": "runs", "compare_to": "previous"}
     run = "".join(f"{n}: compiled module_{n}\n" for n in range(900))

@@ -48,6 +48,9 @@ class IngestRequest(Struct, frozen=True, kw_only=True, rename={"declared": "said
     """True: the card refers to no earlier card, and no later card refers to this one, because its reader may not have
     seen earlier cards and may get a smaller card later. Otherwise the field is unset and not False, because a
     fingerprint includes every field that is set."""
+    always_cut: bool | UnsetType = UNSET
+    """True: no payload is returned whole, not even an answer to a read, because the text must fit `card_tokens`.
+    Otherwise unset, for the same reason as `standalone`."""
     key: str | None = None
     """The idempotency key; None: the request has none."""
     notices: tuple[Notice, ...] = ()

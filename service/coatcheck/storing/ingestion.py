@@ -415,6 +415,8 @@ class Ingestion:
 
     def _inline(self, draft: Draft, mask: Mask | None) -> tuple[str, int] | None:
         """Returns the whole payload as a model may read it, and its tokens; None if a card replaces the payload."""
+        if self._request.always_cut is True:
+            return None
         whole = whole_text(draft, mask, self._deps.tokenizer)
         limit = self._inline_limit(policy_of(self._deps.rules(), draft))
         return whole if whole is not None and is_inline(*whole, limit) else None

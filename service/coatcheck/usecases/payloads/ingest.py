@@ -118,7 +118,8 @@ class Ingest:
             CoatcheckError: as the ingest itself.
         """
         # The idempotency key is left out: it would be refused as reused with other parameters.
-        shorter = replace(request, key=None, inline_tokens=0, card_tokens=min(room, MAX_BUDGET), standalone=True)
+        budget = min(room, MAX_BUDGET)
+        shorter = replace(request, key=None, inline_tokens=0, card_tokens=budget, standalone=True, always_cut=True)
         opening = await _Opening.read(source)
         with await self._deps.limiters.payloads.acquire(_holder(caller, request.declared)):
             again = await self._take_in(caller, opening, shorter)
