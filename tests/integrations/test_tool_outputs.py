@@ -24,6 +24,8 @@ LOG = "".join(f"line {n} of the log\n" for n in range(3_000))
         [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": LONG}}],
         [{"type": "input_image", "image_url": f"data:image/png;base64,{LONG}"}] * 2,
         [{"image": {"format": "png", "source": {"bytes": LONG}}}],
+        [{"type": "input_audio", "input_audio": {"format": "wav", "data": LONG}}],
+        [{"type": "video", "url": f"data:video/mp4;base64,{LONG}"}, {"video": {"format": "mp4", "source": {}}}],
     ],
 )
 def test_images_alone_stay(service: Service, result: object) -> None:
@@ -37,6 +39,11 @@ def test_images_alone_stay(service: Service, result: object) -> None:
         {"type": "FeatureCollection", "features": LOG},
         [{"type": "file", "name": f"file_{n}", "size": n} for n in range(2_000)],
         {"type": "text", "text": LOG},
+        {"data": [{"id": n, "name": "user"} for n in range(2_000)]},
+        {"video": LOG},
+        [{"type": "video", "title": "t", "transcript": LOG}],
+        [{"type": "data", "rows": LOG}],
+        [{"type": "image", "url": None, "description": LOG}],
     ],
 )
 def test_values_that_only_look_like_parts_become_cards(service: Service, result: object) -> None:

@@ -15,8 +15,10 @@ from coatcheck_client.results import Receipt
 Block = Mapping[str, Any]
 """A block of an MCP result, as JSON."""
 
-_MEDIA: Final = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "data"})
+_MEDIA: Final = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video"})
 """Types of parts with pictures or sound. `file` is not one: entries of a folder also state that they are files."""
+_CONTENTS: Final = ("data", "source", "image_url", "url", "uri", "base64", "file_id")
+"""Members of a part with pictures or sound that contain or name them; so may a member with the name of its type."""
 
 
 def texts_of(result: object) -> list[str] | None:
@@ -33,7 +35,7 @@ def texts_of(result: object) -> list[str] | None:
 def is_media(result: object) -> bool:
     """Returns whether a result is a picture, a video or sound, or a list of nothing but such parts."""
     parts = cast("Sequence[object]", result) if isinstance(result, list | tuple) else [result]
-    return bool(parts) and all(_kind(part) in _MEDIA and text_of(part) is None for part in parts)
+    return bool(parts) and all(map(_has_media, parts))
 
 
 def text_of(part: object) -> str | None:
@@ -106,6 +108,21 @@ def _kind(part: object) -> str:
     else:
         kind = getattr(part, "type", None) or getattr(part, "block_type", None)
     return kind if isinstance(kind, str) else ""
+
+
+def _has_media(part: object) -> bool:
+    """Returns whether a part is a picture, a video or sound.
+
+    Any tool may return a dictionary with a member `data` or `video`, so a dictionary is a part only if it also has what
+    every provider's form has.
+    """
+    kind = _kind(part)
+    if not isinstance(part, dict):
+        return kind in _MEDIA or kind == "data"  # the frameworks' own types
+    block = cast("dict[Any, Any]", part)
+    if "type" not in block:
+        return kind in _MEDIA and isinstance(block[kind], dict)
+    return kind in _MEDIA and any(isinstance(block.get(name), str | bytes | dict) for name in (kind, *_CONTENTS))
 
 
 def _with_text(part: object, text: str) -> object:
