@@ -34,6 +34,10 @@ class AdminMethods:
     async def _send(self, method: str, path: str, **body: object) -> Members:
         return await self._sender.send(post(f"{_ROOT}/{path}", members(body), Members, method=method))
 
+    async def _create(self, path: str, **body: object) -> Members:
+        """Posts what makes something new each time. It is not sent again after an answer that was lost."""
+        return await self._sender.send(post(f"{_ROOT}/{path}", members(body), Members, again=False))
+
     async def _delete(self, path: str, **parameters: object) -> Members:
         return await self._sender.send(delete(f"{_ROOT}/{path}", Members, parameters))
 
@@ -59,7 +63,7 @@ class AdminMethods:
         """Creates a key. The answer's `key` is the secret, which is returned only this once."""
         body: dict[str, Any] = {"name": name, "scopes": list(scopes), "namespace": namespace}
         limits = {"requests_per_minute": requests_per_minute, "bytes_per_minute": bytes_per_minute}
-        return await self._send("POST", "keys", **body, session_prefix=session_prefix, ttl=ttl, **limits)
+        return await self._create("keys", **body, session_prefix=session_prefix, ttl=ttl, **limits)
 
     @client_method
     async def revoke_key(self, key_id: str) -> Members:
@@ -111,7 +115,7 @@ class AdminMethods:
     ) -> Members:
         """Forbids deleting an artifact, a session or a namespace, until a time (RFC 3339) or the hold's release."""
         body = {"namespace": namespace, "session": session, "artifact": artifact, "until": until}
-        return await self._send("POST", "holds", reason=reason, **body, **({} if ttl is None else {"ttl": ttl}))
+        return await self._create("holds", reason=reason, **body, **({} if ttl is None else {"ttl": ttl}))
 
     @client_method
     async def release_hold(self, hold_id: str) -> Members:

@@ -22,6 +22,7 @@ def is_code(value: object) -> bool:
 
 
 OVERLOADED: Final = "overloaded"
+RATE_LIMITED: Final = "rate_limited"
 
 
 class ServiceError(Exception):

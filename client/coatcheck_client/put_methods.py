@@ -107,7 +107,7 @@ class PutMethods(ClientBase):
                     pieces = pieces_of(opened, self._connection)
                     return await self._sender.once(ask, pieces, size_of(opened), self._setup.deadline)
 
-            return await self._sender.repeat(attempt, again=lambda: True, soon=True)
+            return await self._sender.repeat(attempt, again=lambda _: True, soon=True)
 
         async def instead(error: ServiceError) -> Receipt:
             budgets = fallback.asked(whole)
@@ -138,7 +138,7 @@ class PutMethods(ClientBase):
             ask = requests.raw(None, whole, idempotency_key or new_key())
             return await self._sender.repeat(
                 lambda: self._sender.once(ask, remembered_pieces, seconds=self._setup.deadline),
-                again=lambda: remembered_pieces.ends.size == 0,
+                again=lambda _: remembered_pieces.ends.size == 0,
                 soon=True,
             )
 

@@ -159,11 +159,9 @@ def segment(text: str) -> str:
     return quote(wire.mended(text), safe="")
 
 
-def get(
-    path: str, answer: type[T], parameters: Mapping[str, Any] | None = None, *, again: bool = True
-) -> ClientRequest[T]:
+def get(path: str, answer: type[T], parameters: Mapping[str, Any] | None = None) -> ClientRequest[T]:
     """Returns a request that only reads."""
-    return ClientRequest(method="GET", path=path, answer=answer, params=params(parameters or {}), again=again)
+    return ClientRequest(method="GET", path=path, answer=answer, params=params(parameters or {}))
 
 
 def delete(path: str, answer: type[T], parameters: Mapping[str, Any] | None = None) -> ClientRequest[T]:
@@ -179,6 +177,7 @@ def post(
     *,
     key: str | None = None,
     method: str = "POST",
+    again: bool = True,
 ) -> ClientRequest[T]:
     """Returns a request with a JSON body.
 
@@ -189,6 +188,7 @@ def post(
         parameters: query parameters.
         key: an idempotency key.
         method: POST, PATCH or PUT.
+        again: whether the request may be sent again if the outcome of an attempt is unknown.
 
     Raises:
         ServiceError: `invalid_request` for a body that JSON cannot represent or that is nested too deeply, or for a key
@@ -196,7 +196,13 @@ def post(
     """
     headers = (("content-type", "application/json"), *((_keyed(key),) if key is not None else ()))
     return ClientRequest(
-        method=method, path=path, answer=answer, params=params(parameters or {}), headers=headers, body=encoded(body)
+        method=method,
+        path=path,
+        answer=answer,
+        params=params(parameters or {}),
+        headers=headers,
+        body=encoded(body),
+        again=again,
     )
 
 

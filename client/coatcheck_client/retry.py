@@ -1,7 +1,8 @@
 """When a request is sent again, and after how long. Pure except for randomness.
 
-Every request may be sent again, except for a streamed payload after a part of it was read. A put has an idempotency
-key, so that it stores nothing twice. A request that the service refused for its content is not sent again.
+Every request may be sent again, except for a streamed payload after a part of it was read, and for one that makes a key
+or a hold, which would then exist twice if only the answer was lost. A put has an idempotency key, so that it stores
+nothing twice. A request that the service refused for its content is not sent again.
 """
 
 import random

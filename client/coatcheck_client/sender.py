@@ -10,7 +10,7 @@ import httpx
 from coatcheck_client import answers
 from coatcheck_client.bytes import ContentDownload, framed
 from coatcheck_client.connection import Connection, Exchange
-from coatcheck_client.errors import UNREACHABLE, ServiceError, UnstoredError
+from coatcheck_client.errors import OVERLOADED, RATE_LIMITED, UNREACHABLE, ServiceError, UnstoredError
 from coatcheck_client.options import Options, warn_if_older
 from coatcheck_client.requests import ClientRequest, get
 from coatcheck_client.retry import Retries
@@ -40,6 +40,19 @@ UNSENDABLE: Final = (httpx.InvalidURL, httpx.LocalProtocolError)
 """What httpx raises for a wrong request before any of it is sent, whether or not the service can be reached."""
 
 
+_UNCONNECTED: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+"""What httpx raises while there is no connection yet, so that nothing of the request was sent."""
+
+
+def _may_repeat(ask: ClientRequest[Any]) -> Callable[[ServiceError], bool]:
+    """Returns what decides by the error of an attempt whether its request may be sent again.
+
+    Any request may be if the attempt certainly changed nothing: it had no connection, or was refused for now.
+    """
+    refused = {OVERLOADED, RATE_LIMITED}
+    return lambda error: ask.again or error.code in refused or isinstance(error.__cause__, _UNCONNECTED)
+
+
 class Sender:
     """Sends the requests of one client, each as often as its retries allow."""
 
@@ -56,7 +69,7 @@ class Sender:
         Raises:
             ServiceError: the error of the last attempt.
         """
-        return await self.repeat(lambda: self.once(ask), again=lambda: ask.again)
+        return await self.repeat(lambda: self.once(ask), again=_may_repeat(ask))
 
     async def send_soon(self, ask: ClientRequest[T], seconds: float | None = None) -> T:
         """Returns the answer to a request that an agent waits for: within the deadline, including pauses.
@@ -71,7 +84,7 @@ class Sender:
             ServiceError: the error of the last attempt, or `unreachable` at the deadline.
         """
         seconds, cards = self._setup.deadline if seconds is None else seconds, list[T]()
-        work = self.repeat(lambda: self.once(ask, seconds=seconds), again=lambda: ask.again, soon=True, cards=cards)
+        work = self.repeat(lambda: self.once(ask, seconds=seconds), again=_may_repeat(ask), soon=True, cards=cards)
         try:
             return await self._connection.within(seconds, work)
         except TimeoutError as e:
@@ -103,7 +116,7 @@ class Sender:
         self,
         attempt: Callable[[], Awaitable[T]],
         *,
-        again: Callable[[], bool],
+        again: Callable[[ServiceError], bool],
         soon: bool = False,
         cards: list[T] | None = None,
     ) -> T:
@@ -111,7 +124,7 @@ class Sender:
 
         Args:
             attempt: makes one attempt.
-            again: is called after each attempt that failed; returns whether another one may follow.
+            again: is called with the error of each attempt that failed; returns whether another one may follow.
             soon: whether an agent waits: then no attempt begins after the deadline.
             cards: takes the cards of a payload that was not stored, for a caller who gives up before the attempts end.
 
@@ -130,7 +143,7 @@ class Sender:
                     cards.append(e.answer)
                 elif not answers.worth_repeating(e):
                     cards.clear()  # a payload that was refused for its content must not be shown
-                wait = retry_state.after(e, again=again())
+                wait = retry_state.after(e, again=again(e))
                 if wait is None and cards:
                     return cards[-1]
                 if wait is None:

@@ -68,6 +68,25 @@ def test_a_busy_service_is_asked_again_after_the_time_it_names_with_the_same_key
     assert (len(line.requests), len(keys), len(set(line.bodies))) == (3, 1, 1)
 
 
+def loses(request: httpx.Request) -> httpx.Response:
+    """A step whose answer is lost."""
+    raise httpx.ReadError("Connection reset by peer", request=request)
+
+
+@pytest.mark.parametrize(
+    ("step", "times"),
+    [(loses, 1), (problem(503, "storage_unavailable"), 1), (refuses, 2), (problem(429, "rate_limited"), 2)],
+)
+def test_what_creates_a_key_or_a_hold_is_not_sent_again_unless_nothing_was_done(step: Step, times: int) -> None:
+    for create in (lambda c: c.admin.create_key("n", ["read"]), lambda c: c.admin.place_hold("why", session="s")):
+        line = Scripted(step, answers(200))
+        try:
+            create(client(line))
+        except ServiceError:
+            assert times == 1
+        assert len(line.requests) == times
+
+
 def test_two_puts_have_two_keys_unless_the_caller_names_one() -> None:
     line = Scripted(answers(201, STORED))
     opened = client(line)
