@@ -90,7 +90,8 @@ class Sender:
         except TimeoutError as e:
             if cards:
                 return cards[-1]
-            self._breaker.failed(math.inf)  # the service was silent until the deadline, however short that is
+            # Silence until the client's own deadline is in vain however short that is; a caller's time may just be up.
+            self._breaker.failed(math.inf if seconds >= self._setup.deadline else seconds)
             raise ServiceError(
                 UNREACHABLE, f"Coatcheck at {self._setup.url} did not answer within {seconds:g} seconds."
             ) from e

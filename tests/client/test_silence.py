@@ -146,6 +146,22 @@ def test_after_a_rest_one_short_question_decides_and_rests_grow() -> None:
     assert not breaker.needs_probe("u")
 
 
+def test_a_check_whose_own_time_is_up_does_not_end_the_requests_that_follow() -> None:
+    over = threading.Event()
+
+    def slow(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/v1/citations/verify":
+            over.wait(5)
+        return httpx.Response(404, json={"code": "not_found", "detail": "An answer."})
+
+    source = "[art_123456789012345678 · x]\nThe quick brown fox jumps over the lazy dog."
+    with Client("http://127.0.0.1:1", transport=httpx.MockTransport(slow)) as client:
+        answer = 'He said "a slow brown fox jumps over lazy dogs" [art_123456789012345678]'
+        assert client.check_answer(answer, [source], deadline=0.1).citations[0].verdict == "unchecked"
+        over.set()
+        assert client.put(LOG).warnings[0].message.startswith("An answer.")
+
+
 def test_a_failure_that_cost_nothing_opens_nothing() -> None:
     breaker = CircuitBreaker(lambda: 0.0)
     breaker.failed(0.01)
