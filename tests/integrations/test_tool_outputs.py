@@ -1,6 +1,7 @@
 """What hooks of frameworks share, beside a running service: which results become cards, and which stay."""
 
 import base64
+import json
 import logging
 import re
 from collections.abc import Iterator
@@ -8,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from coatcheck_client import Client
+from coatcheck_client import Client, Retries
+from coatcheck_client.integrations.anthropic import with_coatcheck
 from coatcheck_client.integrations.tool_outputs import ToolOutputs
 from integrations.mcp_server import SHOT
 from support.service import Service
@@ -76,6 +78,21 @@ def test_what_fails_is_logged_and_stays(caplog: pytest.LogCaptureFixture) -> Non
     with Client("http://127.0.0.1:1") as client, caplog.at_level(logging.WARNING):
         assert ToolOutputs(client).card(broken, "tool") is broken
     assert "the result of tool stays as it is: no parts" in caplog.text
+
+
+def test_a_model_s_call_is_judged_by_the_service_and_never_raises(service: Service) -> None:
+    with Client(service.url) as client:
+        stored = client.put(LOG).id
+        (tool,) = with_coatcheck([], client)
+        for arguments in ({"artifact_id": stored, "limit": 2, "view": None}, {"id": stored, "limit": 2, "colour": 9}):
+            for written in (arguments, json.dumps(arguments)):
+                assert "\nline 1 of the log\n" in ToolOutputs(client).read(written)
+            assert "\nline 1 of the log\n" in tool.call(arguments)
+        for wrong in ({}, [], "{", None):
+            assert re.search(r"artifact_id is missing|Check the ID", ToolOutputs(client).read(wrong))
+        assert "[invalid_request]" in ToolOutputs(client).read({"artifact_id": float("nan")})
+    with Client("http://127.0.0.1:1", retries=Retries(attempts=1)) as client:
+        assert "[unreachable]" in ToolOutputs(client).read({"id": stored})
 
 
 def test_an_agent_is_wrapped_once() -> None:

@@ -38,7 +38,7 @@ class CoatcheckProvider(ContextProvider):
         (declared,) = declarations("json-schema")
 
         async def read(**arguments: Any) -> str:
-            return await asyncio.to_thread(outputs.client.read_artifact, **arguments)
+            return await asyncio.to_thread(outputs.read, arguments)
 
         self._read = FunctionTool(
             name=declared["name"],

@@ -53,7 +53,7 @@ def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[To
     outputs = ToolOutputs.of_agent((one.name for one in _functions(agent)), client, options)
 
     def read(**arguments: Any) -> str:
-        return outputs.client.read_artifact(**arguments)
+        return outputs.read(arguments)
 
     def hook(function_name: str, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         result = function(**arguments)

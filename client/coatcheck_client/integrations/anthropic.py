@@ -41,7 +41,7 @@ def with_coatcheck(
     """
     outputs = ToolOutputs(client, **options)
     given = list(tools)
-    return [*(_carding_tool(tool, outputs) for tool in given), _read_tool(outputs.client, given)]
+    return [*(_carding_tool(tool, outputs) for tool in given), _read_tool(outputs, given)]
 
 
 def _carding_tool(tool: Any, outputs: ToolOutputs) -> Any:
@@ -68,11 +68,11 @@ def _carding_tool(tool: Any, outputs: ToolOutputs) -> Any:
     return own
 
 
-def _read_tool(client: Client, beside: list[Any]) -> Any:
+def _read_tool(outputs: ToolOutputs, beside: list[Any]) -> Any:
     (declared,) = declarations("anthropic")
 
     def read(**arguments: Any) -> str:
-        return client.read_artifact(**arguments)
+        return outputs.read(arguments)
 
     async def aread(**arguments: Any) -> str:
         return await asyncio.to_thread(read, **arguments)

@@ -17,6 +17,7 @@ from typing import Any, Final
 from coatcheck_client import Client, declarations
 from coatcheck_client.integrations.claude_code_event import whole_event
 from coatcheck_client.integrations.extras import NeededExtra
+from coatcheck_client.integrations.tool_outputs import answer_read
 
 with NeededExtra("claude-agent-sdk"):
     from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, create_sdk_mcp_server, tool
@@ -77,7 +78,7 @@ def _read_tool(client: Client) -> Any:
 
     @tool(declared["name"], declared["description"], declared["parameters"])
     async def read(arguments: dict[str, Any]) -> dict[str, Any]:
-        text = await asyncio.to_thread(lambda: client.read_artifact(**arguments))
+        text = await asyncio.to_thread(answer_read, client, arguments)
         return {"content": [{"type": "text", "text": text}]}
 
     return read

@@ -57,7 +57,7 @@ class CoatcheckTool(BaseTool):
             register_after_tool_call_hook(_card)
 
     def _run(self, **arguments: Any) -> str:
-        return self._outputs.client.read_artifact(**arguments)
+        return self._outputs.read(arguments)
 
     def card(self, context: ToolCallHookContext) -> str | None:
         """Returns the card for a call's result; None if the result stays as it is."""

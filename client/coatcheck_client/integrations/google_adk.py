@@ -37,7 +37,7 @@ class CoatcheckPlugin(BasePlugin):
         """
         super().__init__("coatcheck")
         self._outputs = ToolOutputs(client, **options)
-        self._read = _ReadTool(self._outputs.client)
+        self._read = _ReadTool(self._outputs)
 
     async def before_model_callback(self, *, llm_request: Any, **_: Any) -> None:
         """Adds `read_artifact` to a request that has tools. A request without tools may not be allowed to have any."""
@@ -70,13 +70,13 @@ def _has_media(value: object) -> bool:
 
 
 class _ReadTool(BaseTool):
-    def __init__(self, client: Client) -> None:
+    def __init__(self, outputs: ToolOutputs) -> None:
         (self._declared,) = declarations("gemini")[0]["functionDeclarations"]
         super().__init__(name=self._declared["name"], description=self._declared["description"])
-        self._client = client
+        self._outputs = outputs
 
     def _get_declaration(self) -> types.FunctionDeclaration:
         return types.FunctionDeclaration.model_validate(self._declared)
 
     async def run_async(self, *, args: dict[str, Any], **_: Any) -> str:
-        return await asyncio.to_thread(self._client.read_artifact, **args)
+        return await asyncio.to_thread(self._outputs.read, args)

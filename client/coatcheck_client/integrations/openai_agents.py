@@ -10,7 +10,6 @@ run_config = RunConfig(call_model_input_filter=compacting())  # in a long sessio
 
 import asyncio
 import dataclasses
-import json
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -48,7 +47,7 @@ def with_coatcheck(
     """
     outputs = ToolOutputs.of_agent((tool.name for tool in agent.tools), client, options)
     tools = [_carding_tool(tool, outputs) if isinstance(tool, FunctionTool) else tool for tool in agent.tools]
-    return agent.clone(tools=[*tools, _read_tool(outputs.client)])
+    return agent.clone(tools=[*tools, _read_tool(outputs)])
 
 
 def compacting(client: Client | None = None, **options: object) -> Callable[[CallModelData[Any]], Awaitable[Any]]:
@@ -83,10 +82,10 @@ def _carding_tool(tool: FunctionTool, outputs: ToolOutputs) -> FunctionTool:
     return dataclasses.replace(tool, on_invoke_tool=invoked)
 
 
-def _read_tool(client: Client) -> Tool:
+def _read_tool(outputs: ToolOutputs) -> Tool:
     (declared,) = declarations("openai-responses", strict=True)
 
     async def read(_: ToolContext[Any], arguments: str) -> str:
-        return await asyncio.to_thread(client.read_artifact, **json.loads(arguments))
+        return await asyncio.to_thread(outputs.read, arguments)
 
     return FunctionTool(declared["name"], declared["description"], declared["parameters"], read)

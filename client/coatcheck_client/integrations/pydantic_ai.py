@@ -44,7 +44,7 @@ class Coatcheck(AbstractCapability[Any]):
         (declared,) = declarations("json-schema")
 
         async def read(**arguments: Any) -> str:  # noqa: ANN401 - the schema names them; the service checks them
-            return await asyncio.to_thread(self._outputs.client.read_artifact, **arguments)
+            return await asyncio.to_thread(self._outputs.read, arguments)
 
         tool = Tool.from_schema(read, declared["name"], declared["description"], declared["parameters"])
         return FunctionToolset([tool])

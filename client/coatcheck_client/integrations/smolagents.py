@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from coatcheck_client import Client, declarations
 from coatcheck_client.integrations.extras import NeededExtra
-from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
+from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs, answer_read
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -85,4 +85,4 @@ class _ReadTool(Tool):
         self._client = client
 
     def forward(self, *given: Any, **named: Any) -> str:
-        return self._client.read_artifact(**dict(zip(self.inputs, given, strict=False)), **named)
+        return answer_read(self._client, dict(zip(self.inputs, given, strict=False)) | named)

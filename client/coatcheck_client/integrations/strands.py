@@ -43,7 +43,7 @@ class CoatcheckAgentPlugin(Plugin):
 
     def init_agent(self, agent: Agent) -> None:
         """Adds `read_artifact`, and the hook that makes cards, to an agent."""
-        agent.tool_registry.process_tools([_read_tool(self._outputs.client)])
+        agent.tool_registry.process_tools([_read_tool(self._outputs)])
         agent.add_hook(self._card, AfterToolCallEvent)
 
     async def _card(self, event: AfterToolCallEvent) -> None:
@@ -64,11 +64,11 @@ def _as_text(part: Any) -> Any:
     return {"text": json.dumps(part["json"], ensure_ascii=False, default=str)} if "json" in part else part
 
 
-def _read_tool(client: Client) -> PythonAgentTool:
+def _read_tool(outputs: ToolOutputs) -> PythonAgentTool:
     (declared,) = declarations("json-schema")
 
     async def read(tool_use: Any, **_: Any) -> Any:
-        text = await asyncio.to_thread(client.read_artifact, **tool_use["input"])
+        text = await asyncio.to_thread(outputs.read, tool_use["input"])
         return {"toolUseId": tool_use["toolUseId"], "status": "success", "content": [{"text": text}]}
 
     spec = {"description": declared["description"], "inputSchema": {"json": declared["parameters"]}}

@@ -14,11 +14,12 @@ from coatcheck_client import Client, is_card
 from coatcheck_client.contract.blobs import REFUSED, Blob, large_blobs, with_ids
 from coatcheck_client.contract.cards import is_own
 from coatcheck_client.contract.searches import search_fields
-from coatcheck_client.fallback import is_withheld
+from coatcheck_client.contract.tools import READ
+from coatcheck_client.fallback import is_withheld, sentence
 from coatcheck_client.integrations.parts import Block, is_media, resource_of, texts_of, with_card
 from coatcheck_client.options import OnUnreachable, Searches
 from coatcheck_client.payload import EncodedJson, Payload, payload_of
-from coatcheck_client.requests import DeclaredFields
+from coatcheck_client.requests import DeclaredFields, Json
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -134,6 +135,10 @@ class ToolOutputs:
         """Like `card`, but works in a thread, so that it does not block an event loop."""
         return await asyncio.to_thread(self.card, result, tool_name, tool_call_id, session, arguments)
 
+    def read(self, arguments: object) -> str:
+        """Answers a model's call of `read_artifact`; never raises. See answer_read."""
+        return answer_read(self.client, arguments)
+
     def card_resources(self, blocks: Iterable[Block], tool_name: str) -> dict[int, str]:
         """Stores each large embedded resource of an MCP result as an artifact of its own; never raises.
 
@@ -197,6 +202,21 @@ class ToolOutputs:
                 break
             ids.append((blob, receipt.id or REFUSED))
         return with_ids(data, ids).decode() if ids else text
+
+
+def answer_read(client: Client, arguments: object) -> str:
+    """Answers a model's call of `read_artifact`; never raises.
+
+    Args:
+        client: the client to use.
+        arguments: what the model wrote, an object or its JSON. The service judges it: it takes other names of the ID,
+            and says what is wrong.
+    """
+    try:
+        call = {"name": READ.name, "arguments": cast("Json", arguments)}
+        return str(cast("dict[str, Json]", client.call(call, form="text"))["text"])
+    except Exception as e:  # noqa: BLE001 - a model can act on a sentence, not on an exception
+        return sentence(e)
 
 
 def read_payload(read: Callable[[], T], tool_name: str) -> T | None:
