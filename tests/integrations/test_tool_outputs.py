@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from langchain_core.messages import ToolMessage
 
 from coatcheck_client import Client, Retries
 from coatcheck_client.integrations.anthropic import with_coatcheck
+from coatcheck_client.integrations.langchain.results import payload, replace_content
+from coatcheck_client.integrations.mcp_wrap.results import payload_of, with_card
 from coatcheck_client.integrations.tool_outputs import ToolOutputs
 from integrations.mcp_server import SHOT
 from support.service import Service
@@ -78,6 +81,27 @@ def test_what_fails_is_logged_and_stays(caplog: pytest.LogCaptureFixture) -> Non
     with Client("http://127.0.0.1:1") as client, caplog.at_level(logging.WARNING):
         assert ToolOutputs(client).card(broken, "tool") is broken
     assert "the result of tool stays as it is: no parts" in caplog.text
+
+
+@pytest.mark.parametrize("start", ["[art_482913077564201876 · x]\n", "[NOT STORED · x]\n", "¦ 5 results, "])
+async def test_text_that_begins_like_a_card_is_a_payload(service: Service, start: str) -> None:
+    long, short = start + "y\n" * 300_000, f"{start}Short."
+    with Client(service.url) as client:
+        outputs = ToolOutputs(client)
+        assert str(outputs.card(long, "fetch")).startswith("[art_")
+        assert len(outputs.card(long, "fetch")) < len(client.carder()(long)) + 2_000 < 10_000
+        text = {"type": "text", "text": LOG}
+        own = {"type": "text", "text": short}
+        shown = outputs.card([own, text, own], "build")
+        assert (shown[0], shown[2], len(shown)) == (own, own, 3)
+        assert shown[1]["text"].startswith("[art_")
+        message = ToolMessage([own, text], tool_call_id="call_1")
+        assert payload(message, 100) == [text]
+        assert replace_content(message, client.put(LOG), []).content[0] == own
+        assert outputs.card([own, own], "build") == [own, own]
+    assert payload_of([own, text], None, 100) == LOG
+    assert payload_of([own], {"lines": LOG}, 100) is None
+    assert with_card({"content": [own, text]}, "card")["content"] == [own, {"type": "text", "text": "card"}]
 
 
 def test_a_model_s_call_is_judged_by_the_service_and_never_raises(service: Service) -> None:

@@ -15,13 +15,17 @@ _CARD: Final = re.compile(
 in a card's place."""
 _FINAL: Final = re.compile(r"\[(?:NOT STORED\b|art_[0-9]{18} · [^\n]* · (?:stored outside this|NOT STORED))")
 """Matches the beginning of a card, or of an excerpt in a card's place."""
+_LONGEST_CARD: Final = 64 * 1024
+_LONGEST_TEXT: Final = 256 * 1024
+"""Characters of the longest card or answer, which have at most 8,192 tokens or 30,000 characters, and of the longest
+text of a search, which has at most 32,768 tokens. Anything longer is not Coatcheck's, whatever it begins with."""
 _OWN: Final = tuple(tool.name for tool in TOOLS)
 """Names of Coatcheck's tools."""
 
 
 def is_card(text: str) -> bool:
     """Returns whether Coatcheck wrote a text: a card, an answer of its tools, or an excerpt in a card's place."""
-    return _CARD.match(text) is not None
+    return len(text) <= (_LONGEST_CARD if text.startswith("[") else _LONGEST_TEXT) and _CARD.match(text) is not None
 
 
 def is_final(text: str) -> bool:

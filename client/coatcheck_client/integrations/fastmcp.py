@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from coatcheck_client import Client, declarations
 from coatcheck_client.fallback import sentence
 from coatcheck_client.integrations.extras import NeededExtra
-from coatcheck_client.integrations.mcp_wrap.results import is_copy, payload_of, replace_texts, text_of
+from coatcheck_client.integrations.mcp_wrap.results import is_copy, payload_of, replace_texts, replaceable_texts
 from coatcheck_client.integrations.tool_outputs import ToolOutputs, read_payload
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class CoatcheckServerMiddleware(Middleware):
             for at, block in enumerate(result.content)
         ]
         if text is not None and text is not payload:
-            texts = [at for at, block in enumerate(blocks) if at not in cards and text_of(block) is not None]
+            texts = list(replaceable_texts(blocks, cards))
             content = replace_texts(content, texts, TextContent(type="text", text=text))
         keeps = text is payload and not is_copy(result.structured_content, blocks)
         return ToolResult(content, result.structured_content if keeps else None, result.meta, result.is_error)

@@ -49,11 +49,15 @@ def text_of(part: object) -> str | None:
 
 
 def with_card(parts: Sequence[Any], card: str) -> list[Any]:
-    """Returns the parts with the card in place of the first text and without the other texts; other parts stay."""
+    """Returns the parts with the card in place of the first text and without the other texts.
+
+    Other parts stay, and so do texts that Coatcheck wrote.
+    """
     kept: list[Any] = []
     has_card = False
     for part in parts:
-        if text_of(part) is None:
+        text = text_of(part)
+        if text is None or is_card(text):
             kept.append(part)
         elif not has_card:
             kept.append(_with_text(part, card))

@@ -168,8 +168,9 @@ class ToolOutputs:
         texts = texts_of(result)
         if texts is None and is_media(result):
             return result
+        texts = None if texts is None else [text for text in texts if not is_card(text)]
         payload = payload_of(result) if texts is None else "".join(texts)
-        if _size(payload) <= self._most or _is_ours(payload, texts):
+        if _size(payload) <= self._most or (texts is None and isinstance(payload, str) and is_card(payload)):
             return result
         fields = cast("DeclaredFields", {name: value for name, value in declared.items() if value is not None})
         given = texts or ([result] if isinstance(result, str) else [])
@@ -226,11 +227,6 @@ def read_payload(read: Callable[[], T], tool_name: str) -> T | None:
     except Exception as e:  # noqa: BLE001 - a result may run code of its own, and a failure must not stop the agent
         log.warning("the result of %s stays as it is: %s: %s", tool_name, type(e).__name__, e)
         return None
-
-
-def _is_ours(payload: Payload, texts: list[str] | None) -> bool:
-    """Returns whether a result already came from Coatcheck."""
-    return any(map(is_card, [payload] if texts is None and isinstance(payload, str) else texts or ()))
 
 
 def _size(payload: Payload) -> int:

@@ -45,10 +45,11 @@ def _each_of(messages: object, change: Callable[[ToolMessage], ToolMessage]) -> 
 
 
 def payload(message: ToolMessage, least: int) -> str | list[dict[str, Any]] | None:
-    """Returns the payload of a message: its texts. None if they have at most `least` bytes, or came from Coatcheck."""
+    """Returns the payload of a message: its texts, but not Coatcheck's own. None if they have at most `least` bytes."""
     content = cast("str | list[ContentBlock]", message.content)
     texts = [content] if isinstance(content, str) else [text for one in content if (text := text_of(one)) is not None]
-    if sum(len(text.encode("utf-8", "replace")) for text in texts) <= least or any(map(is_card, texts)):
+    texts = [text for text in texts if not is_card(text)]
+    if sum(len(text.encode("utf-8", "replace")) for text in texts) <= least:
         return None
     return content if isinstance(content, str) else [{"type": "text", "text": text} for text in texts]
 

@@ -24,9 +24,9 @@ from coatcheck_client.integrations.mcp_wrap.results import (
     payload_of,
     receipt_of,
     replace_texts,
+    replaceable_texts,
     store_blobs,
     store_resource,
-    text_of,
 )
 from coatcheck_client.options import Searches
 
@@ -226,7 +226,7 @@ class Proxy:
         for at, block in enumerate(blocks):
             if (text := await store_resource(self._client, block, most, **fields)) is not None:
                 cards[at] = {"type": "text", "text": text}
-        texts = [at for at, block in enumerate(blocks) if at not in cards and text_of(block) is not None]
+        texts = list(replaceable_texts(blocks, cards))
         shown = [cards.get(at, block) for at, block in enumerate(blocks)]
         payload = payload_of(blocks, structured, most, but=cards)
         receipt, text = None, payload

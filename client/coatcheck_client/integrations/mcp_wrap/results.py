@@ -43,14 +43,23 @@ def text_of(block: Block) -> str | None:
     return text if isinstance(text, str) else None
 
 
+def replaceable_texts(blocks: Sequence[Block], but: Collection[int] = ()) -> dict[int, str]:
+    """Returns the texts that a card replaces, by the indexes of their blocks.
+
+    Texts that Coatcheck wrote are left out, and so are the blocks with the indexes `but`.
+    """
+    texts = {at: text_of(block) for at, block in enumerate(blocks) if at not in but}
+    return {at: text for at, text in texts.items() if text is not None and not is_card(text)}
+
+
 def payload_of(blocks: Sequence[Block], structured: object, most: int, but: Collection[int] = ()) -> str | None:
     """Returns the payload to store for a result: its texts, then its structured content unless that is a copy of them.
 
-    Returns None if the payload has at most `most` bytes, and so at most `most` tokens, or if a text is already a card.
-    `but` are the indexes of blocks to leave out.
+    Texts that Coatcheck wrote are left out. Returns None if the payload has at most `most` bytes, and so at most `most`
+    tokens, or if there are only such texts. `but` are the indexes of further blocks to leave out.
     """
-    texts = [text for at, block in enumerate(blocks) if at not in but and (text := text_of(block)) is not None]
-    if any(map(is_card, texts)):
+    texts = list(replaceable_texts(blocks, but).values())
+    if not texts and any(text_of(block) is not None for at, block in enumerate(blocks) if at not in but):
         return None
     if structured is not None and not is_copy(structured, blocks):
         texts.append(json.dumps(structured, ensure_ascii=False))
@@ -158,9 +167,9 @@ def replace_texts(blocks: Sequence[B], texts: Sequence[int], card: B) -> list[B]
 
 
 def with_card(result: Block, card: str) -> dict[str, Any]:
-    """Returns a result with a card in place of its texts and of its structured content; everything else stays."""
+    """Returns a result with a card in place of its payload; everything else stays."""
     blocks: list[Block] = result.get("content") or []
-    texts = [at for at, block in enumerate(blocks) if text_of(block) is not None]
+    texts = list(replaceable_texts(blocks))
     smaller = {**result, "content": replace_texts(blocks, texts, {"type": "text", "text": card})}
     smaller.pop("structuredContent", None)  # a copy, which some hosts show in place of the text
     return smaller
