@@ -105,6 +105,15 @@ def is_withheld(receipt: Receipt) -> bool:
     return any(warning.code in _WITHHELD for warning in receipt.warnings)
 
 
+def limits_of(max_tokens: int, longest_card: int = CARD_TOKENS) -> DeclaredFields:
+    """Returns the limits to declare for a payload of which a model reads at most `max_tokens` tokens.
+
+    They keep to the service's bounds, because it refuses a put beyond them: a card has at least 64 tokens, and text of
+    more than 100,000 tokens always becomes one.
+    """
+    return {"inline_tokens": _within(_INLINE, max_tokens), "card_tokens": min(_within(_CARD, max_tokens), longest_card)}
+
+
 def sentence(error: Exception) -> str:
     """Returns what a model reads if its call failed."""
     code = error.code if isinstance(error, ServiceError) else UNEXPECTED

@@ -173,13 +173,11 @@ class PutMethods(ClientBase):
 
         Args:
             max_tokens: the most that is returned while the service answers; longer text is stored, and becomes a card.
+                A card has at least 64 tokens, and text of more than 100,000 becomes one in any case.
             on_unreachable: what is returned if the service fails or refuses.
             declared: metadata of every payload.
         """
-        limits: DeclaredFields = {
-            "inline_tokens": max_tokens,
-            "card_tokens": min(max_tokens, fallback.asked(self._declared({})).card),
-        }
+        limits = fallback.limits_of(max_tokens, fallback.asked(self._declared({})).card)
 
         async def card(text: str, **call_fields: Unpack[DeclaredFields]) -> str:
             if not _is_worth_a_card(text, max_tokens, call_fields):

@@ -12,6 +12,7 @@ import pytest
 from client.transports import Scripted, answers, refuses
 from coatcheck_client import AsyncClient, Client, Retries, declarations, is_card
 from coatcheck_client.contract.tools import READ
+from coatcheck_client.integrations.tool_outputs import ToolOutputs
 from coatcheck_client.results import Artifact
 from support.service import Service, serving
 
@@ -61,6 +62,14 @@ def test_what_a_carder_returns_keeps_its_budget(client: Client, budget: int) -> 
         made = client.carder(max_tokens=budget)(text)
         if made is not text:
             assert client.put(made, inline_tokens=100_000).tokens <= budget
+
+
+@pytest.mark.parametrize("budget", [-1, 0, 50, 63, 150_000])
+def test_a_budget_beyond_the_service_s_bounds_makes_cards_too(client: Client, budget: int) -> None:
+    text = LOG * (1 + 1_500_000 // len(LOG))
+    for made in (client.carder(max_tokens=budget)(text), ToolOutputs(client, max_tokens=budget).card(text, "make")):
+        assert made.startswith("[art_")
+        assert client.put(made, inline_tokens=100_000).tokens <= max(64, min(budget, 600))
 
 
 def test_a_carder_never_raises_and_returns_the_original_or_its_ends_in_an_outage() -> None:

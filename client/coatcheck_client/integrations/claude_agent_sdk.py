@@ -15,6 +15,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from coatcheck_client import Client, declarations
+from coatcheck_client.fallback import limits_of
 from coatcheck_client.integrations.claude_code_event import whole_event
 from coatcheck_client.integrations.extras import NeededExtra
 from coatcheck_client.integrations.tool_outputs import answer_read
@@ -51,7 +52,7 @@ def with_coatcheck(
     if not isinstance(given.mcp_servers, dict):
         raise TypeError("Give mcp_servers as a dictionary: read_artifact is added to them.")
     used = client or Client()
-    limits: Any = {"inline_tokens": max_tokens, "card_tokens": min(max(max_tokens, 64), 600)}
+    limits: Any = limits_of(max_tokens)
 
     async def after_tool_use(event: Any, _call: str | None, _context: Any) -> Any:
         if event.get("tool_name") in exempt_tools:

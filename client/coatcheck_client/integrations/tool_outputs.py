@@ -15,7 +15,7 @@ from coatcheck_client.contract.blobs import REFUSED, Blob, large_blobs, with_ids
 from coatcheck_client.contract.cards import is_own
 from coatcheck_client.contract.searches import search_fields
 from coatcheck_client.contract.tools import READ
-from coatcheck_client.fallback import is_withheld, sentence
+from coatcheck_client.fallback import is_withheld, limits_of, sentence
 from coatcheck_client.integrations.parts import Block, is_media, resource_of, texts_of, with_card
 from coatcheck_client.options import OnUnreachable, Searches
 from coatcheck_client.payload import EncodedJson, Payload, payload_of
@@ -30,8 +30,6 @@ T = TypeVar("T")
 
 _MAX_TOKENS: Final = 1_000
 """Default maximum tokens of a result that stays as it is."""
-_LONGEST_CARD: Final = 600
-"""Maximum tokens of a card."""
 
 
 class ToolOutputOptions(TypedDict, total=False):
@@ -66,10 +64,7 @@ class ToolOutputs:
         session = options.get("session")
         self.client = client or Client()
         self._exempt = frozenset(options.get("exempt_tools", ()))
-        self._limits: DeclaredFields = {
-            "inline_tokens": max_tokens,
-            "card_tokens": min(max(max_tokens, 64), _LONGEST_CARD),
-        }
+        self._limits = limits_of(max_tokens)
         if session is not None:
             self._limits["session"] = session
         self._most = max_tokens

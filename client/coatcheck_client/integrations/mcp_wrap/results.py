@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar, cast
 from coatcheck_client import AsyncClient, Receipt
 from coatcheck_client.contract.blobs import REFUSED, Blob, large_blobs, with_ids
 from coatcheck_client.contract.cards import is_card
-from coatcheck_client.fallback import CARD_TOKENS, is_withheld
+from coatcheck_client.fallback import is_withheld, limits_of
 from coatcheck_client.integrations.parts import Block, resource_of
 from coatcheck_client.options import Searches
 from coatcheck_client.requests import DeclaredFields
@@ -134,8 +134,9 @@ async def receipt_of(
         searches: what a web search's result becomes.
         declared: further fields that a put may declare about a payload.
     """
-    limits: DeclaredFields = {"inline_tokens": max_tokens, "card_tokens": min(max_tokens, CARD_TOKENS)}
-    fields = cast("DeclaredFields", {**limits, **{name: value for name, value in declared.items() if value}})
+    fields = cast(
+        "DeclaredFields", {**limits_of(max_tokens), **{name: value for name, value in declared.items() if value}}
+    )
     return await client.put(payload, on_unreachable="original", searches=searches, **fields)
 
 
