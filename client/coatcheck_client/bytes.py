@@ -5,9 +5,12 @@ import hashlib
 import mimetypes
 import os
 import re
+import shutil
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, Final
+from types import TracebackType
+from typing import BinaryIO, Final, final
 
 from coatcheck_client.errors import CHANGED, UNEXPECTED, ServiceError
 from coatcheck_client.fallback import Ends
@@ -88,6 +91,43 @@ def ends_of_file(path: Path, budget: int) -> Ends:
             ends.tail = file.read(budget)
             ends.size = size
     return ends
+
+
+@final
+class WholeFile:
+    """A file that is written beside its target, and takes the target's place only if the `with` block ends well."""
+
+    def __init__(self, target: Path) -> None:
+        """Opens the file. A target that is no regular file, such as a device, is written itself.
+
+        Raises:
+            OSError: the file cannot be made.
+        """
+        self._target = target.resolve()
+        exists = self._target.exists()
+        self._path = (
+            self._target
+            if exists and not self._target.is_file()
+            else self._target.with_name(f".coatcheck-{uuid.uuid4().hex}")
+        )
+        self._file = self._path.open("wb")
+        if exists and self._path != self._target:
+            shutil.copymode(self._target, self._path)
+        self.write = self._file.write
+
+    def __enter__(self) -> "WholeFile":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._file.close()
+            if error is None and self._path != self._target:
+                self._path.replace(self._target)
+        finally:
+            if self._path != self._target:
+                self._path.unlink(missing_ok=True)
 
 
 def declare_file(path: Path, declared: DeclaredFields) -> DeclaredFields:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import UNSET, UnsetType
 
 from coatcheck_client import answers, citations, fields, requests, results
+from coatcheck_client.bytes import WholeFile
 from coatcheck_client.client_base import ClientBase
 from coatcheck_client.client_method import client_iterator, client_method
 from coatcheck_client.errors import ServiceError
@@ -115,9 +116,12 @@ class ReadMethods(ClientBase):
     async def download(
         self, artifact_id: str, target: str | Path, *, view: str | None = None, section: str | None = None
     ) -> int:
-        """Writes the exact bytes of an artifact to a file; returns their number."""
+        """Writes the exact bytes of an artifact to a file; returns their number.
+
+        A file that exists is replaced when all bytes have arrived and fit the digest; until then it stays as it is.
+        """
         size = 0
-        with await self._connection.call(Path(target).open, "wb") as file:
+        with await self._connection.call(WholeFile, Path(target)) as file:
             async with aclosing(self._content(artifact_id, view, section)) as pieces:
                 async for piece in pieces:
                     size += await self._connection.call(file.write, piece)

@@ -385,6 +385,26 @@ def test_a_download_of_what_is_gone_says_so(service: Service) -> None:
     assert (gone.value.code, gone.value.status) == ("artifact_gone", 410)
 
 
+def test_a_file_is_replaced_only_by_a_whole_download(service: Service, tmp_path: Path) -> None:
+    target, link = tmp_path / "log", tmp_path / "link"
+    target.write_text("before")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    wrong = {"repr_digest": "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:", "etag": '"a"'}
+    for step in (problem(404, "artifact_not_found"), answers(200, b"other bytes", **wrong)):
+        with pytest.raises(ServiceError):
+            client(Scripted(step)).download("art_482913077564201876", target)
+        assert target.read_text() == "before"
+        with pytest.raises(ServiceError):
+            client(Scripted(step)).download("art_482913077564201876", tmp_path / "new")
+    with Client(service.url) as opened:
+        stored = opened.put(LOG).id
+        assert opened.download(stored, link) == len(LOG)
+        assert opened.download(stored, "/dev/null") == len(LOG)
+    assert (target.read_text(), target.stat().st_mode & 0o777, link.is_symlink()) == (LOG, 0o640, True)
+    assert {path.name for path in tmp_path.iterdir()} == {"log", "link"}
+
+
 # ---------------------------------------------------------------------------------------------- setting up
 
 
