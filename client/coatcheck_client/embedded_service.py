@@ -219,34 +219,60 @@ class _ServiceConnection:
         return _Address(url)
 
 
-class _Transport(httpx.HTTPTransport):
-    """Sends requests to the service. If it is embedded and was killed, it is started again first."""
+class _Transport(httpx.BaseTransport):
+    """Sends requests to the service. If it is embedded and was killed, it is started again first, or another joined."""
 
     def __init__(self, connection: _ServiceConnection, address: _Address) -> None:
-        super().__init__(uds=address.socket, verify=_without_certificates())
         self._connection = connection
-        self._has_lifeline = address.socket is not None
+        self._address = address
+        self._transports: dict[str | None, httpx.HTTPTransport] = {}
+        """What sends to each socket, or by TCP. Requests of other threads may still use an earlier one."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Sends a request."""
-        if self._has_lifeline and not self._connection.is_alive():
-            _reopen(self._connection)
-        return super().handle_request(request)
+        if self._address.socket is not None and not self._connection.is_alive():
+            self._address = _reopen(self._connection)
+        path = self._address.socket
+        if path not in self._transports:
+            self._transports[path] = httpx.HTTPTransport(uds=path, verify=_without_certificates())
+        _readdress(request, self._address)
+        return self._transports[path].handle_request(request)
+
+    def close(self) -> None:
+        """Closes all connections."""
+        for transport in self._transports.values():
+            transport.close()
 
 
-class _AsyncTransport(httpx.AsyncHTTPTransport):
-    """Sends requests from an event loop to the service. If the service was killed, it is started again first."""
+class _AsyncTransport(httpx.AsyncBaseTransport):
+    """Sends requests from an event loop to the service, as _Transport does."""
 
     def __init__(self, connection: _ServiceConnection, address: _Address) -> None:
-        super().__init__(uds=address.socket, verify=_without_certificates())
         self._connection = connection
-        self._has_lifeline = address.socket is not None
+        self._address = address
+        self._transports: dict[str | None, httpx.AsyncHTTPTransport] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Sends a request."""
-        if self._has_lifeline and not self._connection.is_alive():
-            await asyncio.to_thread(_reopen, self._connection)
-        return await super().handle_async_request(request)
+        if self._address.socket is not None and not self._connection.is_alive():
+            self._address = await asyncio.to_thread(_reopen, self._connection)
+        path = self._address.socket
+        if path not in self._transports:
+            self._transports[path] = httpx.AsyncHTTPTransport(uds=path, verify=_without_certificates())
+        _readdress(request, self._address)
+        return await self._transports[path].handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Closes all connections."""
+        for transport in self._transports.values():
+            await transport.aclose()
+
+
+def _readdress(request: httpx.Request, address: _Address) -> None:
+    """Directs a request to the address: the client has the URL of the service that it joined first."""
+    url = httpx.URL(address.url)
+    request.url = request.url.copy_with(scheme=url.scheme, netloc=url.netloc)
+    request.headers["host"] = url.netloc.decode("ascii")
 
 
 def _without_certificates() -> ssl.SSLContext:
@@ -254,9 +280,9 @@ def _without_certificates() -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-def _reopen(connection: _ServiceConnection) -> None:
+def _reopen(connection: _ServiceConnection) -> _Address:
     try:
-        connection.open()
+        return connection.open()
     except EmbeddedError as error:
         # A client handles this like any service that cannot be reached: a put returns the ends of the payload.
         raise httpx.ConnectError(str(error)) from error

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,14 @@ def wait_until(is_true: Callable[[], bool], seconds: float = 3 * ENDS_IN) -> flo
         assert time.monotonic() - start < seconds, "it does not happen"
         time.sleep(0.05)
     return time.monotonic() - start
+
+
+def kill(data: Path) -> None:
+    """Kills the service of a directory, and waits for its end."""
+    pid = served_by(data)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not runs(pid))
 
 
 def runs(pid: int) -> bool:
@@ -161,6 +169,27 @@ def test_a_service_that_is_killed_is_started_again_with_all_that_it_acknowledged
         assert coatcheck.put("after the kill").stored
         assert "acknowledged" in coatcheck.read_artifact(stored)
         assert served_by(data) != pid
+
+
+async def test_after_a_service_that_other_programs_reach_the_next_one_is_used_wherever_it_is(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="run") as folder:
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setenv("XDG_RUNTIME_DIR", folder)
+            holding = ExitStack()
+            _, stored = holding.enter_context(holder(data))
+        with holding, opened(data) as coatcheck:
+            async with opened(data) as waiting:
+                assert "held" in coatcheck.read_artifact(stored)
+                kill(data)
+                assert coatcheck.put("on another socket").stored
+                assert (await waiting.put("on another socket")).stored
+                kill(data)
+                with serving(data) as service:
+                    receipt = coatcheck.put("over TCP")
+                    assert service.content(receipt.id) == b"over TCP"
+                    assert (await waiting.put("over TCP")).id == receipt.id
 
 
 def test_a_service_that_is_told_to_stop_makes_way_for_the_next_one(data: Path) -> None:
