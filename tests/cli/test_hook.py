@@ -55,6 +55,12 @@ def test_other_outputs_are_answered_as_the_address_answers_them(service: Service
     assert ask(service.url, event({"stdout": "fine", "stderr": "", "interrupted": False})) == Ended(0, b"", "")
 
 
+def test_a_wrong_option_does_not_disturb_the_host(service: Service) -> None:
+    ended = ask(service.url, event({"stdout": LOG}), "--card-tokens", "x")
+    assert (ended.code, ended.out) == (1, b"")
+    assert "'x' is not a valid integer" in ended.err
+
+
 def test_nothing_that_goes_wrong_costs_the_host_anything(service: Service) -> None:
     for url, said in (("http://127.0.0.1:1", event({"stdout": LOG})), (service.url, b"no JSON")):
         ended = ask(url, said)

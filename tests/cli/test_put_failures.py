@@ -312,3 +312,20 @@ def test_compact_prints_what_it_cannot_send(request_: bytes, options: tuple[str,
     as_json = call("compact", "-", "--url", service.url, *options, "--json", stdin=request_)
     body = json.loads(as_json.out)["body"]
     assert body == ({"a": 1} if options else request_.decode(errors="replace"))
+
+
+@pytest.mark.parametrize("value", ["NaN", "1e999"])
+def test_a_request_that_json_cannot_represent_is_printed_as_it_came(service: Service, value: str) -> None:
+    written = f'{{"messages": [{{"role": "user", "content": "x"}}], "temperature": {value}}}'.encode()
+    ended = call("compact", "-", "--url", service.url, stdin=written)
+    assert (ended.code, ended.out) == (2, written)
+    assert "the request is not JSON" in ended.err
+
+
+def test_half_of_a_surrogate_pair_is_compacted_as_anything_else(service: Service) -> None:
+    written = b'{"messages":[{"role":"user","content":"half \\ud83d"}]}'
+    for options in ((), ("--json",)):
+        ended = call("compact", "-", "--url", service.url, *options, stdin=written)
+        assert ended.code == 0, ended.err
+        answer = json.loads(ended.out)
+        assert (answer["body"] if options else answer)["messages"] == json.loads(written)["messages"]

@@ -5,8 +5,8 @@ If `compact` fails, it prints the request as it came: the next program in the pi
 `hook claude-code` also gets output that the host has cut. If a shell's output has more than some 30,000 characters, the
 host writes it to a file on this machine, and passes the hook only the beginning and the file's name. A service must not
 open files that a request names, but this command may, because the host itself has started it. An error never disturbs
-the host: the command reports it on standard error and prints nothing else. It exits with 0, or with 1 if the URL or the
-key is invalid; only an exit code of 2 would disturb the host.
+the host: the command reports it on standard error and prints nothing else. It exits with 0, or with 1 if an option,
+the URL or the key is invalid; only an exit code of 2 would disturb the host.
 """
 
 import json
@@ -29,7 +29,7 @@ from coatcheck.cli.http_client import (
 )
 from coatcheck.core.search.model import BOUNDS
 from coatcheck.core.text.count import plural
-from coatcheck_client import Client, Retries
+from coatcheck_client import Client, Retries, ServiceError, requests
 from coatcheck_client.integrations.claude_code_event import whole_event
 
 
@@ -71,8 +71,14 @@ def compact(service: ServiceClient, file: str, max_tokens: int | None, repair: b
         }
         request |= {"repair": True} if repair else {}
         with waiting("Compacting"):
-            answer = service.ask("POST", "/v1/context/compact", {"body": object, "report": dict}, json=request)
-        printed = json.dumps(answer if as_json else answer["body"], ensure_ascii=False, indent=2 if as_json else None)
+            answer = service.ask(
+                "POST",
+                "/v1/context/compact",
+                {"body": object, "report": dict},
+                content=_encode(request),
+                headers={"content-type": "application/json"},
+            )
+        printed = json.dumps(answer, indent=2) if as_json else requests.encoded(answer["body"])
     except BaseException:
         _print_unchanged(data, as_json=as_json)
         raise
@@ -98,6 +104,14 @@ def _parse_request(data: bytes) -> Any:  # noqa: ANN401 - JSON
         fail(Exit.WRONG, f"the request is not JSON: {error}.")
 
 
+def _encode(request: dict[str, Any]) -> bytes:
+    """Returns the JSON of a request to the service; ends the command if JSON cannot represent it, as with NaN."""
+    try:
+        return requests.encoded(request)
+    except ServiceError as error:
+        fail(Exit.WRONG, f"the request is not JSON: {error.detail}")
+
+
 def _print_unchanged(data: bytes, *, as_json: bool) -> None:
     """Prints the request as it came; as JSON, an answer without a report that has the request as its body."""
     if not as_json:
@@ -110,6 +124,17 @@ def _print_unchanged(data: bytes, *, as_json: bool) -> None:
     echo(json.dumps({"body": body, "report": None}, indent=2))
 
 
+class _HookCommand(click.Command):
+    """A command that exits with 1 if its options are wrong: exit code 2 would disturb the host."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.exit_code = Exit.NOTHING
+            raise
+
+
 HOOK_SECONDS: Final = 10.0
 """Seconds without any progress after which a hook gives up, so that the agent goes on with the output as it is."""
 
@@ -119,7 +144,7 @@ def hook() -> None:
     """Answer the hooks of agent hosts."""
 
 
-@hook.command("claude-code")
+@hook.command("claude-code", cls=_HookCommand)
 @click.option("--url", "service", help="URL of the service (COATCHECK_URL).")
 @click.option("--key", help="Key to use (COATCHECK_KEY).")
 @click.option("--label", multiple=True, help="A label; may be given several times.")
