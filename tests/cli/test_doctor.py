@@ -106,9 +106,12 @@ def test_a_service_that_is_not_ready_says_why(other_program: tuple[str, dict[str
     assert "degraded (blobs_unavailable)" in only(Settings(url=url, data=str(home)), "service").message
 
 
-def test_a_service_of_an_older_release_is_to_be_upgraded(other_program: tuple[str, dict[str, Any]], home: Path) -> None:
+@pytest.mark.parametrize("version", ["0.1.0", "0.9.3"])
+def test_a_service_of_an_older_release_is_to_be_upgraded(
+    other_program: tuple[str, dict[str, Any]], home: Path, version: str
+) -> None:
     url, answers = other_program
-    answers |= {"/health/ready": {"status": "ready"}, "/v1/openapi.json": {"info": {"version": "0.1.0"}}}
+    answers |= {"/health/ready": {"status": "ready"}, "/v1/openapi.json": {"info": {"version": version}}}
     finding = only(Settings(url=url, data=str(home)), "version")
     assert finding.state == "wrong"
     assert "pip install --upgrade" in finding.message
@@ -240,6 +243,22 @@ def test_an_mcp_server_whose_command_is_not_there_is_told(running: Settings, hom
 
 def test_an_mcp_server_at_the_service_is_found(running: Settings, home: Path) -> None:
     write(home / ".mcp.json", {"mcpServers": {"coatcheck": {"type": "http", "url": f"{running.url}/mcp"}}})
+    assert only(running, "MCP").state == "ok"
+
+
+def test_settings_of_another_form_and_another_name_of_this_machine_are_no_trouble(
+    running: Settings, home: Path
+) -> None:
+    url = f"{running.url.replace('127.0.0.1', 'localhost')}/mcp"
+    odd = [None, 3, ["coatcheck"], {"coatcheck": None}, {"PostToolUse": None}, {"PostToolUse": [None, {"hooks": 1}]}]
+    for value in odd:
+        write(home / ".mcp.json", {"mcpServers": value})
+        write(home / ".claude/settings.json", {"hooks": value})
+        write(home / ".codex/config.toml", 'mcp_servers = 1\nhooks = ["x"]\n')
+        assert {only(running, check).state for check in ("MCP", "Claude Code")} == {"note"}
+    write(home / ".mcp.json", {"mcpServers": {"coatcheck": {"url": "http://[coatcheck"}}})
+    assert only(running, "MCP").state == "note"
+    write(home / ".mcp.json", {"mcpServers": {"coatcheck": {"url": url}}})
     assert only(running, "MCP").state == "ok"
 
 

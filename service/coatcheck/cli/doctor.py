@@ -6,6 +6,7 @@ which the service removes within minutes.
 
 import importlib.util
 import json
+import re
 import shutil
 import subprocess
 import tomllib
@@ -15,7 +16,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from os.path import expandvars
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import click
 import httpx
@@ -149,16 +150,21 @@ def _examine_service(client: httpx.Client) -> Generator[Diagnosis, None, bool]:
 
 
 def _examine_version(client: httpx.Client) -> Diagnosis:
-    version = read_object(client.get("/v1/openapi.json")).get("info", {}).get("version", "")
+    version = str(_object(read_object(client.get("/v1/openapi.json")).get("info")).get("version", ""))
     if version == __version__:
         return Diagnosis("version", "ok", f"{version}, here and at the service.")
-    state: Literal["note", "wrong"] = "wrong" if version.split(".")[:2] < __version__.split(".")[:2] else "note"
+    state: Literal["note", "wrong"] = "wrong" if _numbers(version) < _numbers(__version__) else "note"
     return Diagnosis(
         "version",
         state,
         f"The service is {version or 'unknown'}, and this command is {__version__}: upgrade the older one with "
         "`pip install --upgrade coatcheck`.",
     )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Returns the first two numbers of a version, which compare as versions do."""
+    return tuple(map(int, re.findall(r"\d+", version)[:2]))
 
 
 def _examine_clock(response: httpx.Response) -> Diagnosis:
@@ -271,8 +277,10 @@ def _examine_claude_code() -> Generator[Diagnosis]:
             yield Diagnosis("Claude Code", "wrong", f"{path} cannot be read, and Claude Code ignores it: {content}")
             continue
         is_off = is_off or content.get("disableAllHooks") is True
-        for group in content.get("hooks", {}).get("PostToolUse", ()):
-            hooks += [(path, group.get("matcher", ""), hook) for hook in group.get("hooks", ()) if _is_ours(hook)]
+        for group in _members(_object(content.get("hooks")).get("PostToolUse")):
+            hooks += [
+                (path, str(group.get("matcher") or ""), hook) for hook in _members(group.get("hooks")) if _is_ours(hook)
+            ]
     if not hooks:
         yield Diagnosis("Claude Code", "note", "No hook is installed: see docs/how-to/claude-code.md.")
     for path, matcher, hook in hooks:
@@ -307,7 +315,7 @@ def _try_hook(hook: dict[str, Any]) -> str | None:
     try:
         if url := hook.get("url"):
             # As Claude Code sends it: with the headers of its settings, in which environment variables are expanded.
-            headers = {name: expandvars(value) for name, value in hook.get("headers", {}).items()}
+            headers = {name: expandvars(value) for name, value in _object(hook.get("headers")).items()}
             address = httpx.URL(url).copy_merge_params({"ttl": "60"})
             response = httpx.post(address, json=event, headers=headers, timeout=_HOOK_SECONDS, trust_env=False)
             if not response.is_success:
@@ -330,7 +338,7 @@ def _try_hook(hook: dict[str, Any]) -> str | None:
             answer = json.loads(done.stdout)
     except (httpx.HTTPError, httpx.InvalidURL, OSError, subprocess.TimeoutExpired, ValueError) as error:
         return f"{error}. Is the service at the address that the hook names?"
-    if "updatedToolOutput" not in answer.get("hookSpecificOutput", {}):
+    if "updatedToolOutput" not in _object(_object(answer).get("hookSpecificOutput")):
         return "it leaves a long output as it is. See the service's log: it may be busy, or its storage away."
     return None
 
@@ -347,7 +355,7 @@ def _examine_codex() -> Generator[Diagnosis]:
                 f"The hook in {path} is ignored: Codex lets no hook replace an output. Put its servers behind "
                 "`coatcheck mcp-wrap` instead: docs/how-to/codex.md.",
             )
-        elif names := _our_servers(content.get("mcp_servers", {})):
+        elif names := _our_servers(_object(content.get("mcp_servers"))):
             yield Diagnosis("Codex", "ok", f"{path} starts {', '.join(names)} with coatcheck.")
 
 
@@ -357,14 +365,14 @@ def _examine_mcp(settings: Settings) -> Diagnosis:
     for path, content in _read_each(_MCP_SETTINGS, json.loads):
         if isinstance(content, str):
             return Diagnosis("MCP", "wrong", f"{path} cannot be read, so its host starts no server: {content}")
-        servers: dict[str, Any] = content.get("mcpServers", {})
+        servers = _object(content.get("mcpServers"))
         for name in _our_servers(servers):
             command, url = servers[name].get("command"), servers[name].get("url")
             if command is not None and shutil.which(str(command)) is None:
                 return Diagnosis(
                     "MCP", "wrong", f"{path} starts {name} with {command!r}, which is not in PATH: use its whole path."
                 )
-            if url is not None and httpx.URL(url).host != httpx.URL(settings.url).host:
+            if url is not None and _host(url) != _host(settings.url):
                 return Diagnosis("MCP", "note", f"{path} has {name} at {url}, another service than {settings.url}.")
             found.append(f"{name} ({path})")
     if found:
@@ -374,11 +382,31 @@ def _examine_mcp(settings: Settings) -> Diagnosis:
 
 def _our_servers(servers: dict[str, Any]) -> list[str]:
     """Returns the names of MCP servers that Coatcheck provides or wraps."""
+    objects = {name: _object(server) for name, server in servers.items() if isinstance(server, dict)}
     return [
         name
-        for name, server in servers.items()
+        for name, server in objects.items()
         if "coatcheck" in json.dumps([name, server.get("command"), server.get("args"), server.get("url")])
     ]
+
+
+def _host(url: object) -> str:
+    """Returns the host of a URL, under one name if it is this machine; empty if there is none."""
+    try:
+        host = httpx.URL(str(url)).host
+    except httpx.InvalidURL:
+        return ""
+    return "localhost" if is_loopback(host) else host
+
+
+def _object(value: object) -> dict[str, Any]:
+    """Returns a JSON object; an empty one if the value is something else, because anybody may write these files."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _members(value: object) -> list[dict[str, Any]]:
+    """Returns the objects in a JSON array; none if the value is something else."""
+    return [_object(one) for one in cast("list[object]", value)] if isinstance(value, list) else []
 
 
 def _read_each(names: Iterable[str], parse: Callable[[str], Any]) -> Generator[tuple[Path, dict[str, Any] | str]]:
