@@ -150,6 +150,9 @@ class ServingWorkers:
         # Only the worker may have the writing end open: otherwise the failure of the worker would never be noticed.
         os.close(says)
         self._running[number] = process
+        if self._stopping.is_set():  # the signal came before there was a process to pass it to
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
         asyncio.get_running_loop().add_reader(read_end, self._heard, number, read_end)
         return process
 
