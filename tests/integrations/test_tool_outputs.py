@@ -112,7 +112,8 @@ def test_a_model_s_call_is_judged_by_the_service_and_never_raises(service: Servi
             for written in (arguments, json.dumps(arguments)):
                 assert "\nline 1 of the log\n" in ToolOutputs(client).read(written)
             assert "\nline 1 of the log\n" in tool.call(arguments)
-        for wrong in ({}, [], "{", None):
+        wrongs: list[Any] = [{}, [], "{", None]
+        for wrong in wrongs:
             assert re.search(r"artifact_id is missing|Check the ID", ToolOutputs(client).read(wrong))
         assert "[invalid_request]" in ToolOutputs(client).read({"artifact_id": float("nan")})
     with Client("http://127.0.0.1:1", retries=Retries(attempts=1)) as client:

@@ -131,8 +131,8 @@ class _HookCommand(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            error.exit_code = Exit.NOTHING
-            raise
+            error.show()
+            ctx.exit(Exit.NOTHING)
 
 
 HOOK_SECONDS: Final = 10.0
