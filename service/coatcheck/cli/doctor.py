@@ -382,11 +382,11 @@ def _examine_mcp(settings: Settings) -> Diagnosis:
 
 def _our_servers(servers: dict[str, Any]) -> list[str]:
     """Returns the names of MCP servers that Coatcheck provides or wraps."""
-    objects = {name: _object(server) for name, server in servers.items() if isinstance(server, dict)}
+    objects = {name: _object(server) for name, server in servers.items()}
     return [
         name
         for name, server in objects.items()
-        if "coatcheck" in json.dumps([name, server.get("command"), server.get("args"), server.get("url")])
+        if server and "coatcheck" in json.dumps([name, server.get("command"), server.get("args"), server.get("url")])
     ]
 
 
