@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from coatcheck_client.model_methods import ModelMethods
 from coatcheck_client.options import OnUnreachable, Options, find_url, make_headers
@@ -11,6 +11,9 @@ from coatcheck_client.put_methods import PutMethods
 from coatcheck_client.read_methods import ReadMethods
 from coatcheck_client.requests import DeclaredFields
 from coatcheck_client.retry import Retries
+
+_LONGEST_DEADLINE: Final = 1_000_000
+"""Maximum seconds of a deadline: all systems can wait for so long."""
 
 
 class ClientMethods(PutMethods, ReadMethods, ModelMethods):
@@ -52,8 +55,10 @@ class ClientMethods(PutMethods, ReadMethods, ModelMethods):
             sleep: waits for a number of seconds between attempts; a coroutine function for a client on an event loop.
 
         Raises:
-            ValueError: for an invalid URL or key.
+            ValueError: for an invalid URL or key, or a deadline that is not more than 0 and at most a million seconds.
         """
+        if not 0 < deadline <= _LONGEST_DEADLINE:  # not-a-number is in no range
+            raise ValueError(f"deadline is {deadline}; it must be more than 0 and at most {_LONGEST_DEADLINE} seconds.")
         defaults = {"session": session, "card_tokens": card_tokens, "inline_tokens": inline_tokens}
         setup = Options(
             url=find_url(url),

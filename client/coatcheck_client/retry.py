@@ -35,7 +35,7 @@ def delay(done: int, retry_after: float | None) -> float:
     The seconds double with each attempt, and half of them are random. Randomness keeps callers that failed together
     from coming back together.
     """
-    grown = min(FIRST_DELAY * 2 ** (done - 1), LONGEST_DELAY)
+    grown = min(FIRST_DELAY * 2 ** min(done - 1, 16), LONGEST_DELAY)  # 2**1024 is no float
     spread = grown * (0.5 + _dice.random() / 2)
     return spread if retry_after is None else retry_after + spread / 2
 

@@ -409,6 +409,19 @@ def test_a_file_is_replaced_only_by_a_whole_download(service: Service, tmp_path:
 # ---------------------------------------------------------------------------------------------- setting up
 
 
+@pytest.mark.parametrize("deadline", [0, -1, float("nan"), float("inf"), 1e10])
+def test_a_deadline_that_no_clock_can_wait_for_is_an_error_at_once(deadline: float) -> None:
+    with pytest.raises(ValueError, match="deadline is"):
+        client(Scripted(refuses), deadline=deadline)
+    assert client(Scripted(answers(201, STORED)), deadline=1_000_000).put("ok").stored
+
+
+def test_a_request_may_be_sent_again_any_number_of_times() -> None:
+    line = Scripted(*[problem(503, "overloaded")] * 1_100, answers(200, b'{"items": [], "next": null}'))
+    opened = client(line, retries=Retries(attempts=2_000, patience=1e9))
+    assert list(opened.artifacts().items) == []
+
+
 def test_a_key_goes_with_every_request() -> None:
     line = Scripted(answers(201, STORED))
     client(line, key="ck_live_a_b").put("x")
