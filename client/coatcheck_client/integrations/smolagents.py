@@ -9,6 +9,7 @@ agent = with_coatcheck(ToolCallingAgent(tools=[get_log], model=model))
 # pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
 
 import copy
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -62,7 +63,7 @@ def _carding_tool(tool: Tool, outputs: ToolOutputs) -> Tool:
 
 
 def _card_observations(step: ActionStep, outputs: ToolOutputs, exempt: Collection[str]) -> None:
-    if any(f"{name}(" in (step.code_action or "") for name in ("read_artifact", *exempt)):
+    if any(re.search(rf"\b{re.escape(name)}\(", step.code_action or "") for name in ("read_artifact", *exempt)):
         return
     shown, separator, _ = (step.observations or "").rpartition(_LAST)
     text = f"{shown}{separator}{step.action_output}" if separator else step.observations or ""
