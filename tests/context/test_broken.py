@@ -4,6 +4,7 @@ import json
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from coatcheck.core.context.body.model import Format
@@ -11,10 +12,10 @@ from coatcheck.core.context.body.splice import get, render
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.timeline import pair
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.repair.faults import describe_faults, find_faults
+from coatcheck.core.repair.faults import describe_faults, find_faults, without_halves
 from coatcheck.core.repair.mend import MISSING, mend
 from context.histories import FORMATS, LISTS, Call, Step, Turn, conversation
-from context.test_over_http import asked, compact, items, send
+from context.test_over_http import BUDGET, asked, compact, items, send
 from context.test_sdk_types import CHECKS
 from support.service import Service
 
@@ -221,3 +222,17 @@ def test_half_a_surrogate_pair_in_arguments_is_named_and_mended(
     function["arguments"] = mended or written
     assert json.loads(new) == body
     assert any(one.startswith(f"{at} contained half") for one in answer["report"]["repaired"]) is (mended is not None)
+
+
+@pytest.mark.parametrize("member", ['"path":"a\\ud800"', '"a\\udfff":1', '"n":1e999,"path":"caf\u00e9"'])
+def test_arguments_that_are_replaced_as_a_whole_stay_json_that_can_be_sent(service: Service, member: str) -> None:
+    done = Turn("Do it", [Step("", [Call("c1", "run", {}, "seen")]), Step("fine")])
+    body = FORMATS["openai-chat"]([done, Turn("next", [Step("fine")]), Turn("last", [])])
+    function = body["messages"][2]["tool_calls"][0]["function"]
+    function["arguments"] = "{" + member + "".join(f',"k{n}":"value {n}"' for n in range(900)) + "}"
+    new, answer = compact(service, json.dumps(body).encode(), policy={**BUDGET, "protect": "none"})
+    assert [change["to"] for change in answer["report"]["changes"]] == ["marker"]
+    arguments = json.loads(new)["messages"][2]["tool_calls"][0]["function"]["arguments"]
+    kept = msgspec.json.decode(without_halves(arguments))
+    assert "omitted" in kept
+    assert len(kept) > 5

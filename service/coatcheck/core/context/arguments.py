@@ -5,6 +5,7 @@ list with a marker, and an object becomes an object with a marker beside its sho
 """
 
 from collections.abc import Iterator
+from math import isfinite
 from typing import Final, final
 
 from msgspec import Struct
@@ -163,13 +164,17 @@ def without(value: Value, marker: str, members: Object | None = None) -> Value:
 
 
 def short_members(document: Object) -> Object:
-    """Returns the members that stay when arguments are replaced as a whole: the first short ones, such as a path."""
+    """Returns the members that stay when arguments are replaced as a whole: the first short ones, such as a path.
+
+    A number beyond every float, such as 1e999, does not stay: it could not be written as JSON again.
+    """
     short: Object = {}
     # Members that name the call stay: a path or a command is usually among the first.
     room = _MEMBERS_CHARS
     for key, one in document.items():
         size = len(key) + len(one if is_text(one) else str(one))
-        if not isinstance(one, dict | list) and size <= min(room, _MEMBER_CHARS):
+        writable = not isinstance(one, dict | list) and (not isinstance(one, float) or isfinite(one))
+        if writable and size <= min(room, _MEMBER_CHARS):
             short[key] = plain(one)
             room -= size
     return short

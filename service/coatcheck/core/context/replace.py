@@ -14,7 +14,7 @@ from coatcheck.core.context import signs
 from coatcheck.core.context.arguments import short_members, without
 from coatcheck.core.context.body.encoding import Value, as_object, dump_value
 from coatcheck.core.context.body.model import Media
-from coatcheck.core.context.body.splice import Pointer, apply_edits, get, parse_document, splice_inner
+from coatcheck.core.context.body.splice import Pointer, apply_edits, dump_like, get, parse_document, splice_inner
 from coatcheck.core.context.command import file_of
 from coatcheck.core.context.counting import Counter, estimate_escaped
 from coatcheck.core.context.notice import about
@@ -118,8 +118,10 @@ def _make_marker_swap(body: Value, place: ReplacementSite, artifact_id: str | No
     if place.shows == "whole":
         document = as_object(parse_document(value) if is_text(value) else value)
         new = without(document, marker, short_members(document))
-        json_text = json.dumps(new, ensure_ascii=False)
-        return Swap(place, json_text if is_text(value) else new, json_text, "marker")
+        if is_text(value):
+            json_text = dump_like(value, new)
+            return Swap(place, json_text, json_text, "marker")
+        return Swap(place, new, json.dumps(new, ensure_ascii=False), "marker")
     inner = get(parse_document(value), place.inside) if place.inside else value
     return Swap(place, without(inner, marker), marker, "marker")
 

@@ -19,7 +19,17 @@ from typing import Final, final
 import msgspec
 from msgspec import Raw, Struct
 
-from coatcheck.core.context.body.encoding import JsonForm, Value, as_list, as_object, as_raw, decode, pieces, plain
+from coatcheck.core.context.body.encoding import (
+    JsonForm,
+    Value,
+    as_list,
+    as_object,
+    as_raw,
+    decode,
+    is_utf8,
+    pieces,
+    plain,
+)
 from coatcheck.core.text.long_text import LEAST, LongText, Text, is_ascii, text_of
 
 Pointer = tuple[str | int, ...]
@@ -254,7 +264,7 @@ def splice_inner(text: Text, edits: Mapping[Pointer, Value]) -> Text:
     try:
         new = splice_body(_bytes(text), raw_edits)
     except (msgspec.DecodeError, ValueError, RecursionError):  # NaN, or half of a surrogate pair, which Python accepts
-        return _rewritten(str(text), apply_edits(plain(parse_document(text)), edits))
+        return dump_like(text, apply_edits(plain(parse_document(text)), edits))
     return new.decode() if isinstance(text, str) else text_of(new)
 
 
@@ -266,11 +276,11 @@ def _loads(raw: memoryview) -> Value:
     return json.loads(bytes(raw))
 
 
-def _rewritten(text: str, document: Value) -> str:
+def dump_like(text: Text, document: Value) -> str:
+    """Returns a document as JSON in the form of another JSON text: its blanks, and only ASCII if it has only ASCII.
+
+    If the document contains half of a surrogate pair, which UTF-8 cannot represent, everything outside ASCII is escaped.
+    """
     separators = (", ", ": ") if '": ' in text else (",", ":")
-    json_text = json.dumps(document, ensure_ascii=text.isascii(), separators=separators)
-    try:
-        _ = json_text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(document, separators=separators)
-    return json_text
+    json_text = json.dumps(document, ensure_ascii=is_ascii(text), separators=separators)
+    return json_text if is_utf8(json_text) else json.dumps(document, separators=separators)
