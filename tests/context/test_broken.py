@@ -177,6 +177,23 @@ def test_half_a_surrogate_pair_is_named_by_its_place_and_mended(service: Service
     assert compact(service, mended, repair=True)[1]["report"]["repaired"] == []
 
 
+@pytest.mark.parametrize("value", ["1", '"\\udfff a"', '{"\\ud800":[]}'])
+def test_half_a_surrogate_pair_in_a_key_is_named_and_mended(service: Service, value: str) -> None:
+    data = f'{{"messages":[{{"role":"user","content":"hi","x":{{"a\\ud800":{value}}}}}]}}'.encode()
+    named = ["/messages/0/x/a\ufffd", *(["/messages/0/x/a\ufffd/\ufffd"] if "{" in value else [])]
+    says = " contains half of a surrogate pair, which is no character; providers refuse it."
+    for path in ("compact", "measure"):
+        response = send(service, asked(data), f"/v1/context/{path}")
+        assert response.status_code == 200, response.text
+        answer = response.json()
+        assert answer.get("report", answer)["notes"][: len(named) + 1] == [*(at + says for at in named), "`repair: true` mends these."]
+    mended, answer = compact(service, data, repair=True)
+    assert mended == data.replace(b"\\ud800", b"\\ufffd").replace(b"\\udfff", b"\\ufffd")
+    assert answer["report"]["repaired"] == [
+        f"{at} contained half of a surrogate pair; U+FFFD replaced it." for at in named
+    ]
+
+
 MIXED = [(one, other) for one in FORMATS for other in FORMATS if one.split()[0] != other.split()[0]]
 
 

@@ -95,12 +95,17 @@ def _is_apart(index: HistoryIndex, call: int, output: int) -> bool:
 
 
 def half_characters(value: Value, at: Pointer = ()) -> Iterator[Fault]:
-    """Yields a fault for each text of a body that contains half of a surrogate pair."""
+    """Yields a fault for each text and each key of a body that contains half of a surrogate pair.
+
+    The fault of a key has the pointer to its value; if both contain a half, there is one fault for both.
+    """
     if is_text(value):
         if not is_utf8(value):
             yield Fault("half", at)
         return
     for key, one in as_object(value).items():
+        if not is_utf8(key) and (not is_text(one) or is_utf8(one)):
+            yield Fault("half", (*at, key))
         yield from half_characters(one, (*at, key))
     for number, one in enumerate(as_list(value)):
         yield from half_characters(one, (*at, number))
@@ -125,14 +130,21 @@ def without_halves(text: Text) -> Text:
 
 
 def describe_faults(faults: Sequence[Fault], *, mended: bool = False) -> list[str]:
-    """Returns sentences on at most MAX_NOTES faults, with pointers: what is wrong or, if `mended`, what was done."""
+    """Returns sentences on at most MAX_NOTES faults, with pointers: what is wrong or, if `mended`, what was done.
+
+    In a pointer, U+FFFD replaces each half of a surrogate pair.
+    """
     says = _MENDED if mended else {kind: f"{text}; providers refuse it" for kind, text in _SAYS.items()}
-    notes = [f"{render(fault.at)} {says[fault.kind]}." for fault in faults[:MAX_NOTES]]
+    notes = [f"{_pointer(fault)} {says[fault.kind]}." for fault in faults[:MAX_NOTES]]
     if len(faults) > MAX_NOTES:
         notes.append(f"{len(faults) - MAX_NOTES:,} more like these.")
     if notes and not mended:
         notes.append("`repair: true` mends these.")
     return notes
+
+
+def _pointer(fault: Fault) -> str:
+    return render(fault.at).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 _MENDED: Final = {
