@@ -413,10 +413,14 @@ def test_a_quotation_is_found_in_the_cited_part_of_a_text_too_large_to_look_at_w
     artifact_id = service.post(text.encode(), media_type="text/plain")["id"]
     at = len(line) * 60_000
     quote = {"quote": "the lighthouse keeper saw the ship", "citation": artifact_id}
-    near, blind = verified(service, {**quote, "range": {"bytes": {"start": at, "end": at + 60}}}, quote)
+    beyond = [{**quote, "range": {"bytes": {"start": far, "end": far}}} for far in (len(text) + 400_000, 10**400)]
+    near, blind, *late = verified(
+        service, {**quote, "range": {"bytes": {"start": at, "end": at + 60}}}, quote, *beyond
+    )
     assert near["checked"]["window"]["bytes"] == {"start": at + 15, "end": at + 49}
     assert (near["checked"]["verdict"], near["checked"]["partial"], near["checked"]["moved"]) == ("exact", True, False)
     assert (blind["checked"]["verdict"], blind["checked"]["partial"]) == ("absent", True)
+    assert [(each["checked"]["verdict"], each["checked"]["moved"]) for each in late] == [("exact", True)] * 2
 
 
 async def test_what_storage_refuses_is_answered_all_the_same(client: httpx.AsyncClient, harness: FaceHarness) -> None:

@@ -168,9 +168,12 @@ class _ViewCache:
         return self._reading
 
     async def source(self, reading: ViewReading, cited: Extent | None) -> _Source:
-        """Returns the text to search: the whole view, or of a large view the surroundings of the cited part."""
+        """Returns the text to search: the whole view, or of a large view the surroundings of the cited part.
+
+        A part that is cited beyond the view's end counts as its end.
+        """
         size = reading.content.size
-        start = 0 if size <= SOURCE_BYTES or cited is None else max(0, cited.start - _BYTES_BEFORE)
+        start = 0 if size <= SOURCE_BYTES or cited is None else max(0, min(cited.start, size) - _BYTES_BEFORE)
         end = min(size, start + SOURCE_BYTES)
         if self._source is None or self._source[:2] != (start, end):
             place = await at_byte(reading.content, start)
