@@ -423,6 +423,18 @@ def test_a_quotation_is_found_in_the_cited_part_of_a_text_too_large_to_look_at_w
     assert [(each["checked"]["verdict"], each["checked"]["moved"]) for each in late] == [("exact", True)] * 2
 
 
+def test_a_quotation_with_other_words_or_far_pieces_is_not_said_to_be_nowhere(service: Service) -> None:
+    line = "This line says nothing that anybody would ever quote from it.\n"
+    text = line * 20_000 + "Then, at last, the lighthouse keeper saw the ship.\n"
+    artifact_id = service.post(text.encode(), media_type="text/plain")["id"]
+    quotes = ["Then, at night, the lighthouse keeper saw the ship", "This line says … saw the ship"]
+    other, far = verified(service, *({"quote": quote} for quote in quotes), citation=artifact_id)
+    assert (other["checked"]["verdict"], other["checked"]["partial"]) == ("absent", True)
+    assert far["checked"]["verdict"] == "normalised"
+    assert far["checked"]["text"].endswith("\nThen, at last, the lighthouse keeper saw the ship")
+    assert len(far["checked"]["text"]) <= 8_000
+
+
 async def test_what_storage_refuses_is_answered_all_the_same(client: httpx.AsyncClient, harness: FaceHarness) -> None:
     asked = {"response": tavily(TIDES, BRIDGES), "query": "tides", "session": "s"}
     harness.catalog.fault = CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer.")

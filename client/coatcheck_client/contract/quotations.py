@@ -3,13 +3,14 @@
 First, an exact match is tried. Then a match is tried that ignores typesetting: compatibility forms, blanks,
 quotation marks, dashes, marks around the quotation, and an ellipsis for an omission. Otherwise, the part of the text
 with the most common words is found, and the differences are reported. Whoever checks a citation decides whether they
-are important. Case counts: `us` for `US` is a difference. A quotation that is too long is `absent`. Of a long text,
-only the beginning is searched, and words are compared only at the most likely positions.
+are important. Case counts: `us` for `US` is a difference. A quotation that is too long is `absent`, and so is one whose
+words are too far apart in the text. Of a long text, only the beginning is searched, and words are compared only at the
+most likely positions.
 """
 
 import re
 import unicodedata
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -26,6 +27,9 @@ SOURCE_CHARS: Final = 4_000_000
 """Maximum characters of a text that are searched."""
 FUZZY_CHARS: Final = 1_000_000
 """Maximum characters of a text that are searched word by word, which costs more."""
+MATCH_CHARS: Final = 2 * QUOTE_CHARS
+"""Maximum characters of the text that a quotation matches, which are more than the quotation's if it omits something.
+Words further apart are no quotation: the text between them may say anything."""
 LEAST_RATIO: Final = 0.7
 """Minimum share of common words, in order, for a `fuzzy` match: twice their number over the words of both texts (as
 difflib counts)."""
@@ -33,6 +37,8 @@ _LEAST_WORDS: Final = 4
 """Minimum words of a quotation that is searched word by word."""
 _NEAR: Final = 3
 """Maximum positions of a text at which it is compared word by word."""
+_TRIES: Final = 1_000
+"""Maximum positions of a quotation's beginning that are tried if its pieces are too far apart."""
 _DIFFERENCES: Final = 12
 """Maximum differences that are reported."""
 _SHOWN: Final = 80
@@ -93,6 +99,8 @@ class QuotationMatch(Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...] = ()
     moved: bool = False
     """Whether the match is outside the range that is cited."""
+    partial: bool = False
+    """Whether only a part of the text was searched for the quotation, so that it may stand elsewhere."""
 
 
 _ABSENT: Final = QuotationMatch(verdict="absent")
@@ -104,6 +112,7 @@ class QuotableText:
     def __init__(self, text: str) -> None:
         """`text`: the cited text; only its first SOURCE_CHARS characters are searched."""
         self.text = text[:SOURCE_CHARS]
+        self.is_cut = len(text) > SOURCE_CHARS
 
     @cached_property
     def plain(self) -> "_Plain":
@@ -182,16 +191,25 @@ class _Plain:
         self.text = "".join(pieces)
 
     def find(self, quote: str) -> tuple[int, int] | None:
-        """Returns the range of a quotation in the original text, with its pieces in order; None if it is absent."""
+        """Returns the range of a quotation in the original text, with its pieces in order; None if it is absent.
+
+        The range has at most MATCH_CHARS characters.
+        """
         wanted = [piece for each in _LEFT_OUT.split(quote) if (piece := _bare(each))]
-        at, first = 0, -1
-        for piece in wanted:
-            place = self.text.find(piece, at)
-            if place < 0:
-                return None
-            first = place if first < 0 else first
-            at = place + len(piece)
-        return (self._back(first), self._back(at - 1) + 1) if wanted else None
+        least = 0
+        for _ in range(_TRIES if wanted else 0):
+            at = first = self.text.find(wanted[0], least)
+            for piece in wanted:
+                place = self.text.find(piece, at)
+                if place < 0:
+                    return None
+                at = place + len(piece)
+            start, end = self._back(first), self._back(at - 1) + 1
+            if end - start <= MATCH_CHARS:
+                return start, end
+            # The last piece can end no earlier, so a short enough range begins later.
+            least = bisect_left(range(len(self.text)), end - MATCH_CHARS, key=self._back)
+        return None
 
     def _back(self, place: int) -> int:
         number = bisect_right(self._to, place) - 1
@@ -229,7 +247,7 @@ def _fuzzy(quote: str, source: QuotableText, base: int) -> QuotationMatch:
     """Returns the match with the most common words, in order; absent if there are not enough."""
     wanted = [_same(match.group()) for match in WORD.finditer(quote)]
     if len(wanted) < _LEAST_WORDS:
-        return _ABSENT
+        return replace(_ABSENT, partial=source.is_cut)
     part, (spots, words) = source.text, source.words
     best: tuple[float, int, int, tuple[int, int]] = (0.0, 0, 0, (0, 0))
     for place in _likely_starts(wanted, words):
@@ -243,16 +261,20 @@ def _fuzzy(quote: str, source: QuotableText, base: int) -> QuotationMatch:
         missing = blocks[0].a, len(wanted) - blocks[-1].a - blocks[-1].size
         best = max(best, (2 * shared / (len(wanted) + last - first), -first, last, missing))
     ratio, first, last = best[0], -best[1], best[2]
+    absent = replace(_ABSENT, partial=source.is_cut or len(part) > FUZZY_CHARS)
     if ratio < LEAST_RATIO:
-        return _ABSENT
+        return absent
     first, last = _with_ends(part, spots, (first, last), best[3])
     start, end = spots[first].start(), spots[last - 1].end()
+    if end - start > MATCH_CHARS:
+        return absent
     return QuotationMatch(
         verdict="fuzzy",
         at=Extent(base + start, base + end),
         text=part[start:end],
         ratio=round(ratio, 3),
         differences=_differences(quote, part[start:end]),
+        partial=absent.partial,
     )
 
 

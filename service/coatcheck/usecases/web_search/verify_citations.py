@@ -28,7 +28,7 @@ from coatcheck.core.views.window import Extent, Position, Span, Window, chars, d
 from coatcheck.reading.positions import at_byte, place_of
 from coatcheck.reading.view import OpenView, ViewReading
 from coatcheck.runtime.work_placement import in_pool
-from coatcheck_client.contract.quotations import Difference, QuotationMatch, Verdict, verify
+from coatcheck_client.contract.quotations import MATCH_CHARS, Difference, QuotationMatch, Verdict, verify
 
 MAX_QUOTATIONS: Final = 100
 """Maximum quotations in one call."""
@@ -233,6 +233,8 @@ def _verify(quote: str, source: _Source, within: Extent | None, fields: LineFiel
         return match
     # The positions in the shown text are translated to positions in the stored text, to which the answer refers.
     start, end = (chars(source.data[: visible_text.cut(at)[0]]) for at in (rendered.at.start, rendered.at.end))
+    if end - start > MATCH_CHARS:
+        return match
     return replace(rendered, at=Extent(start, end), text=source.text[start:end])
 
 
@@ -255,7 +257,7 @@ def _answer(reading: ViewReading, quotation: Quotation, source: _Source, match: 
         ratio=match.ratio,
         moved=match.moved,
         differences=match.differences,
-        partial=source.partial or reading.partial,
+        partial=source.partial or reading.partial or match.partial,
     )
 
 
