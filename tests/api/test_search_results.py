@@ -414,9 +414,7 @@ def test_a_quotation_is_found_in_the_cited_part_of_a_text_too_large_to_look_at_w
     at = len(line) * 60_000
     quote = {"quote": "the lighthouse keeper saw the ship", "citation": artifact_id}
     beyond = [{**quote, "range": {"bytes": {"start": far, "end": far}}} for far in (len(text) + 400_000, 10**400)]
-    near, blind, *late = verified(
-        service, {**quote, "range": {"bytes": {"start": at, "end": at + 60}}}, quote, *beyond
-    )
+    near, blind, *late = verified(service, {**quote, "range": {"bytes": {"start": at, "end": at + 60}}}, quote, *beyond)
     assert near["checked"]["window"]["bytes"] == {"start": at + 15, "end": at + 49}
     assert (near["checked"]["verdict"], near["checked"]["partial"], near["checked"]["moved"]) == ("exact", True, False)
     assert (blind["checked"]["verdict"], blind["checked"]["partial"]) == ("absent", True)

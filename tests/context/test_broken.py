@@ -186,7 +186,10 @@ def test_half_a_surrogate_pair_in_a_key_is_named_and_mended(service: Service, va
         response = send(service, asked(data), f"/v1/context/{path}")
         assert response.status_code == 200, response.text
         answer = response.json()
-        assert answer.get("report", answer)["notes"][: len(named) + 1] == [*(at + says for at in named), "`repair: true` mends these."]
+        assert answer.get("report", answer)["notes"][: len(named) + 1] == [
+            *(at + says for at in named),
+            "`repair: true` mends these.",
+        ]
     mended, answer = compact(service, data, repair=True)
     assert mended == data.replace(b"\\ud800", b"\\ufffd").replace(b"\\udfff", b"\\ufffd")
     assert answer["report"]["repaired"] == [

@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 
+from coatcheck.core.context.apply import carry_out
 from coatcheck.core.context.counting import Counter
-from coatcheck.core.context.measure import MeasureRequest, measure
+from coatcheck.core.context.measure import MeasureRequest, measure, measure_both
+from coatcheck.core.context.plan import plan
 from coatcheck.core.context.policy import CompactionPolicy
+from coatcheck.core.context.replace import StoredPayload
 from coatcheck.core.context.window import ModelWindow, input_tokens
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.count import short_number
-from context.histories import Bytes, Call, Step, Turn, chat, compact, counter, messages
+from context.histories import Bytes, Call, Step, Turn, chat, compact, counter, messages, stored
 
 LONG = "word " * 4_000  # 5,000 tokens of four bytes
 POLICY = CompactionPolicy(batch_tokens=0)
@@ -200,3 +203,32 @@ def test_a_request_cannot_have_covered_more_than_there_is() -> None:
     with pytest.raises(CoatcheckError) as refused:
         measure(body, MeasureRequest(real_tokens=900, covers=1_000), CompactionPolicy(), counter())
     assert (refused.value.code, refused.value.extra["field"]) == (Code.INVALID_REQUEST, "covers")
+
+
+def test_a_usage_covers_messages_of_the_given_body_though_some_are_left_out() -> None:
+    body = unnamed(chat([Turn(f"q{n} " + "x" * 400, [Step(f"a{n} " + "y" * 400)]) for n in range(40)]))
+    counting = counter()
+    planned = plan(body, CompactionPolicy(max_tokens=4_000), counting)
+    compacted = carry_out(body, planned, stored(planned), counting)
+    total, gone = len(body["messages"]), len(compacted.removed_messages)
+    assert 30 < gone < total
+    for covers, left in ((total, total - gone + 1), (total - 3, total - gone - 2)):
+        estimate = planned.fixed.total + sum(size.total for size in compacted.sizes[:left])
+        ask = MeasureRequest(real_tokens=2 * estimate, covers=covers)
+        meters = measure_both(compacted, ask, counting)
+        assert (meters.after.scaled_by, meters.after.scale, meters.before.scale) == ("usage", 2.0, 2.0)
+    with pytest.raises(CoatcheckError, match=f"which has {total}"):
+        measure_both(compacted, MeasureRequest(real_tokens=9_000, covers=total + 1), counting)
+
+
+def test_a_body_that_stays_as_it_was_is_measured_as_before() -> None:
+    body = body_of("alpha beta gamma " * 30)
+    policy = CompactionPolicy(inline_tokens=64, card_tokens=64, protect="none", batch_tokens=0)
+    planned = plan(body, policy, counting := counter())
+    cards = {key: StoredPayload(one.artifact_id, "a card of many words " * 90) for key, one in stored(planned).items()}
+    compacted = carry_out(body, planned, cards, counting)
+    assert compacted.report.changed is False
+    assert [item.pointer for item in compacted.report.left] == list(planned.payloads[0].pointers)
+    meters = measure_both(compacted, MeasureRequest(), counting)
+    assert meters.before.transient.tokens > 0
+    assert meters.after == meters.before

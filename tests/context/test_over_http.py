@@ -274,6 +274,17 @@ def test_what_cannot_be_compacted_is_refused_by_a_permanent_code(
         assert (response.status_code, response.json()["code"]) == (status, code), response.text
 
 
+def test_a_usage_of_more_messages_than_there_are_is_refused_before_anything_is_stored(service: Service) -> None:
+    data = json.dumps(FORMATS["openai-chat"](conversation(3, 12, open_calls=False))).encode()
+    more = {"session": "covers", "usage": 9_000, "policy": BUDGET}
+    response = send(service, asked(data, covers=5_000, **more))
+    assert (response.status_code, response.json()["field"]) == (400, "covers")
+    assert service.client.get("/v1/artifacts", params={"session": "covers"}).json()["items"] == []
+    answer = compact(service, data, covers=len(json.loads(data)["messages"]), **more)[1]
+    assert answer["report"]["omitted_now"] > 1
+    assert service.client.get("/v1/artifacts", params={"session": "covers"}).json()["items"]
+
+
 def test_a_body_over_the_limit_of_json_is_refused(service: Service, tmp_path: Path) -> None:
     _ = service
     with serving(tmp_path / "data", json_limit=100_000) as small:

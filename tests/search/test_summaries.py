@@ -128,8 +128,16 @@ FAR = "words between " * 100_000
 @pytest.mark.parametrize(
     ("quote", "text", "stands"),
     [
-        ("the keeper … saw it", f"The keeper slept; the keeper {FAR}and the keeper then saw it", "the keeper then saw it"),
-        ("the keeper … saw … it", f"the keeper saw {FAR}the keeper ate, and saw that it", "the keeper ate, and saw that it"),
+        (
+            "the keeper … saw it",
+            f"The keeper slept; the keeper {FAR}and the keeper then saw it",
+            "the keeper then saw it",
+        ),
+        (
+            "the keeper … saw … it",
+            f"the keeper saw {FAR}the keeper ate, and saw that it",
+            "the keeper ate, and saw that it",
+        ),
         ("the keeper … saw it", f"the keeper {FAR}saw it", ""),
         ("the keeper saw it", f"the keeper {' ' * 2_000_000} saw it", ""),
         ("the keeper of lights saw", f"the keeper of {'x' * 500_000} lights saw", ""),
@@ -146,7 +154,9 @@ def test_words_far_apart_are_no_quotation(quote: str, text: str, stands: str) ->
 def test_a_match_says_whether_all_of_a_long_text_was_searched() -> None:
     late = FAR + "The committee decided to postpone the launch until spring."
     assert verify("The committee decided to postpone the launch until early spring", late).partial is True
-    assert verify("postpone until then", late).partial is False, "few words are searched everywhere, but only as they are"
+    assert verify("postpone until then", late).partial is False, (
+        "few words are searched everywhere, but only as they are"
+    )
     assert verify("decided to postpone the launch", late).partial is False
     assert verify("decided at once to postpone the launch", late[-80:]).partial is False
 

@@ -63,6 +63,8 @@ class CompactedBody(Struct, frozen=True, kw_only=True):
     """The index of the new body."""
     sizes: list[ContextTokens]
     """The tokens of each message of the new body."""
+    plan: CompactionPlan
+    """The plan that was carried out. It changes nothing if the given one would not have made the body smaller."""
 
 
 def carry_out(
@@ -85,7 +87,15 @@ def carry_out(
     if is_smaller or not (result.edits or result.removed_messages):
         return result
     # The planned changes would have made the body larger: it stays as it is, and the report says so.
-    result = _carry_out(body, structs.replace(plan, payloads=[], dropped=[], dropped_bytes=[]), {}, counter)
+    unreplaced = [
+        UnreplacedItem(payload.pointers[0], payload.tokens, "the body would not be smaller without it", payload.message)
+        for payload in plan.payloads
+        if payload.pointers
+    ]
+    empty_plan = structs.replace(
+        plan, payloads=[], dropped=[], dropped_bytes=[], replaced=set(), leftovers=[*plan.leftovers, *unreplaced]
+    )
+    result = _carry_out(body, empty_plan, {}, counter)
     return structs.replace(result, report=structs.replace(result.report, notes=[*result.report.notes, _LARGER]))
 
 
@@ -145,6 +155,7 @@ def _carry_out(
         removed_messages=tuple(removed_messages),
         index=index,
         sizes=sizes,
+        plan=plan,
     )
 
 

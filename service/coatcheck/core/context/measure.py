@@ -14,6 +14,7 @@ rounded parts. Only `parts` and the payload of web searches are not multiplied: 
 own tokens.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
@@ -194,15 +195,22 @@ class Meters(Struct, frozen=True):
     after: ContextMeasurement
 
 
-def measure_both(plan: CompactionPlan, compacted: CompactedBody, ask: MeasureRequest, counter: Counter) -> Meters:
+def measure_both(compacted: CompactedBody, ask: MeasureRequest, counter: Counter) -> Meters:
     """Returns the measurements of a body before and after a compaction, from the numbers that the compaction counted.
 
-    `ask` describes the compacted body, which is the one that is sent: the provider's last usage was about such a body.
+    The usage of `ask` is compared with the compacted body, which is the one that is sent: the provider's last usage was
+    about such a body. `covers` counts messages of the given body.
 
     Raises:
         CoatcheckError: `invalid_request` for a window with nothing left in it, or a `covers` of more messages than the
-            body has.
+            given body has.
     """
+    plan = compacted.plan
+    check_covers(ask, len(plan.sizes))
+    if ask.covers is not None:
+        # One message, with the notice, takes the place of all those that are gone.
+        gone = bisect_left(compacted.removed_messages, ask.covers)
+        ask = replace(ask, covers=ask.covers - gone + (gone > 0))
     room = _room(compacted.body, ask)
     # Outputs that the compaction has replaced or left out are no longer transient.
     numbers = _flying(plan, plan.line.turn(plan.line.size), ask)
@@ -217,6 +225,20 @@ def measure_both(plan: CompactionPlan, compacted: CompactedBody, ask: MeasureReq
         ),
         _measure_windows(after, _sum_savings(plan.replaceable, staying), ask, counter, room, ratio, notes),
     )
+
+
+def check_covers(ask: MeasureRequest, messages: int) -> None:
+    """Checks that a body with that many messages has those that the last answered request had.
+
+    Raises:
+        CoatcheckError: `invalid_request` for a usage with a `covers` of more messages.
+    """
+    if ask.real_tokens and ask.covers is not None and ask.covers > messages:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            f"`covers` says that a request had {ask.covers:,} messages of this body, which has {messages:,}.",
+            field="covers",
+        )
 
 
 def _flying(plan: CompactionPlan, start: int, ask: MeasureRequest) -> set[int]:
@@ -351,16 +373,11 @@ def _ratio(body: Value, of: CompactionPlan, ask: MeasureRequest, notes: list[str
     if ask.real_tokens == 0:
         notes.append(_NO_USAGE)
         return family, "family"
+    check_covers(ask, len(of.sizes))
     # By default, the last answered request had all messages before the model's last step, which is its answer.
     covered = ask.covers
     if covered is None:
         covered = of.line.step(of.line.size) if of.line.runs else 0
-    if covered > len(of.sizes):
-        raise CoatcheckError(
-            Code.INVALID_REQUEST,
-            f"`covers` says that a request had {covered:,} messages of this body, which has {len(of.sizes):,}.",
-            field="covers",
-        )
     # The usage and the estimate must be about the same messages: a ratio outside the range means that the usage is of
     # another body or another model.
     estimate = of.fixed.total + sum(size.total for size in of.sizes[:covered])

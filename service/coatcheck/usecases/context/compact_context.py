@@ -18,7 +18,7 @@ from coatcheck.core.context.apply import CompactedBody, carry_out
 from coatcheck.core.context.body.encoding import Value, too_deep
 from coatcheck.core.context.body.splice import Pointer, Splice, splice_body
 from coatcheck.core.context.counting import CountCache, Counter
-from coatcheck.core.context.measure import MeasureRequest, Meters, measure_both
+from coatcheck.core.context.measure import MeasureRequest, Meters, check_covers, measure_both
 from coatcheck.core.context.plan import CompactionPlan, PlanContext, Planner
 from coatcheck.core.context.policy import CompactionPolicy
 from coatcheck.core.context.references import references, turn_searches
@@ -143,6 +143,7 @@ class Compact:
             pool, examine_history, body, ask.format, ask.policy, ask.ask, repair=ask.repair, can_read=can_read
         )
         index = examined.index
+        check_covers(ask.ask, len(index.items))  # before anything is stored
         # Two look-ups in the store: the artifacts that the history refers to, and the limits of this turn's searches.
         known_artifacts = await self.look_up(caller, await in_pool(pool, references, index))
         searches = await in_pool(pool, turn_searches, index)
@@ -260,7 +261,7 @@ def _carry_out_plan(
 ) -> tuple[CompactedBody, Meters]:
     try:
         compacted_body = carry_out(value, planned, _results(cards), counter)
-        return compacted_body, measure_both(planned, compacted_body, ask, counter)
+        return compacted_body, measure_both(compacted_body, ask, counter)
     # Decoding takes less of the stack than these steps, so a value that was decoded may still be too deep here.
     except RecursionError as e:
         raise too_deep() from e

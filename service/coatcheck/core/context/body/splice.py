@@ -279,7 +279,7 @@ def _loads(raw: memoryview) -> Value:
 def dump_like(text: Text, document: Value) -> str:
     """Returns a document as JSON in the form of another JSON text: its blanks, and only ASCII if it has only ASCII.
 
-    If the document contains half of a surrogate pair, which UTF-8 cannot represent, everything outside ASCII is escaped.
+    A document with half of a surrogate pair, which UTF-8 cannot represent, is written in ASCII as well.
     """
     separators = (", ", ": ") if '": ' in text else (",", ":")
     json_text = json.dumps(document, ensure_ascii=is_ascii(text), separators=separators)
