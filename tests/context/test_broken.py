@@ -115,6 +115,29 @@ def test_outputs_added_to_anthropic_come_first_in_the_message_of_the_user() -> N
     ]
 
 
+def test_an_output_is_added_after_the_last_message_of_the_model_where_several_count_as_one() -> None:
+    calls: Json = [{"type": "tool_use", "id": f"t{n}", "name": "run", "input": {}} for n in range(3)]
+    outputs: Json = [{"type": "tool_result", "tool_use_id": f"t{n}", "content": "x"} for n in (2, 0)]
+    asking: Json = [{"role": "assistant", "content": calls[:2]}, {"role": "assistant", "content": calls[2:]}]
+    body: Json = {"system": "s", "messages": [*asking, {"role": "user", "content": outputs}]}
+    body["messages"].append({"role": "assistant", "content": "done"})
+    missing = {"type": "tool_result", "tool_use_id": "t1", "content": MISSING, "is_error": True}
+    assert mended_messages(body) == [*asking, {"role": "user", "content": [missing, *outputs]}, body["messages"][-1]]
+    del body["messages"][2]
+    body["messages"][2:] = [{"role": "user", "content": "go on"}]
+    three = [{**missing, "tool_use_id": f"t{n}"} for n in range(3)]
+    text = {"type": "text", "text": "go on"}
+    assert mended_messages(body) == [*asking, {"role": "user", "content": [*three, text]}]
+
+
+def mended_messages(body: Json) -> Json:
+    """The messages of a body without its faults."""
+    index = index_of(body)
+    mended = mend(body, index, find_faults(index)).body
+    assert find_faults(index_of(mended)) == []
+    return mended["messages"]
+
+
 def test_a_call_in_flight_and_what_the_provider_keeps_are_no_faults() -> None:
     flying: Json = {"input": [ORPHANED["input"][0], ORPHANED["input"][2]]}
     assert find_faults(index_of(flying)) == []

@@ -30,7 +30,7 @@ _LONE: Final = re.compile(
 """Matches the JSON escape for half of a surrogate pair without the other half beside it."""
 _ANY_ORDER: Final = frozenset({Format.OPENAI_RESPONSES})
 """Formats in which an output may be anywhere after its call."""
-_MERGED: Final = frozenset({Format.ANTHROPIC, Format.PYDANTIC_AI})
+MERGED: Final = frozenset({Format.ANTHROPIC, Format.PYDANTIC_AI})
 """Formats in which consecutive messages of the model count as one."""
 
 
@@ -87,7 +87,7 @@ def _is_apart(index: HistoryIndex, call: int, output: int) -> bool:
     if index.format in _ANY_ORDER:
         return output < call
     between = index.items[call + 1 : output]
-    if index.format in _MERGED:
+    if index.format in MERGED:
         # Several messages of the model in a row count as one, so an output may follow the last of them.
         while between and between[0].model:
             between = between[1:]

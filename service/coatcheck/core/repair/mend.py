@@ -14,7 +14,7 @@ from coatcheck.core.context.body.encoding import Object, Value, as_list, as_obje
 from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Role
 from coatcheck.core.context.body.splice import Pointer, apply_edits, get, splice_body
 from coatcheck.core.context.notice import wrap_langchain
-from coatcheck.core.repair.faults import Fault, without_halves
+from coatcheck.core.repair.faults import MERGED, Fault, without_halves
 
 MISSING: Final = "No output of this call was recorded."
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -87,15 +87,17 @@ def _rebuilt(
     for number, message in enumerate(as_list(get(body, index.list_at or ()))):
         item, gone = index.items[number], removals.get(number, set())
         if container is not None:
-            # The next message is the model's, so the waiting outputs need a message of their own before it.
-            if waiting and item.role not in {Role.USER, Role.TOOL}:
+            # Where consecutive messages of the model count as one, the outputs wait for the end of them. Before any
+            # other message that cannot contain them, they need a message of their own.
+            stays = item.model and index.format in MERGED
+            if waiting and not stays and item.role not in {Role.USER, Role.TOOL}:
                 messages.append(_message(index.format, waiting))
                 waiting = []
-            if waiting or gone:
-                messages += _with_parts(message, container, waiting, gone, index.format)
+            before, waiting = ([], waiting) if stays else (waiting, [])
+            if before or gone:
+                messages += _with_parts(message, container, before, gone, index.format)
             else:
                 messages.append(message)
-            waiting = []
         else:
             if waiting and not _goes_first(index.format, item):
                 messages += waiting
