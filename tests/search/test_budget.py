@@ -6,12 +6,14 @@ import random
 import re
 
 import pytest
+from msgspec.structs import replace
 
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.search.budget import budget_search
 from coatcheck.core.search.budget_model import Budgeted, anthropic_result
-from coatcheck.core.search.model import SearchLimits, shares
+from coatcheck.core.search.fold import Domains
+from coatcheck.core.search.model import ProviderAnswer, SearchLimits, shares, short
 from coatcheck.core.search.summary import summarise
 from coatcheck.core.search.view import ResponseLayout
 from coatcheck_client.contract.inert import MARK, one_line
@@ -50,6 +52,8 @@ def check(made: Budgeted, laid: ResponseLayout) -> None:
     assert counts.shown_chars + counts.cut_chars + counts.boilerplate_chars == counts.chars_of_shown
     assert min(counts.cut_chars, counts.unlisted, counts.listed) >= 0
     assert (counts.shown, counts.listed) == (len(made.shown_results), len(made.title_results))
+    first = re.search(r"(\d+) shown", made.text.partition("\n")[0])
+    assert first is None or int(first[1]) == counts.shown
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -215,3 +219,31 @@ def test_where_every_token_counts_texts_are_read_from_their_beginning_and_each_r
     for listed, content in zip(made.title_results, contents[3:], strict=True):
         assert f"| {listed.result.url}\n  {one_line(content[:30]).rstrip()}" in made.text
     assert made.tokens > 380
+
+
+@pytest.mark.parametrize("total", [128, 200, 300, 400])
+def test_a_result_without_room_is_not_said_to_be_shown_and_the_summary_says_where_it_is(total: int) -> None:
+    body = tavily(("Tides", f"https://example.org/{'p/' * 280}", "The Moon draws the sea."), query="tides")
+    laid = laid_out(body)
+    laid = replace(laid, response=replace(laid.response, warnings=("The provider says: " + "w" * 240,) * 3))
+    made = budget_search(laid, TOKENIZER, artifact_id=ID, limits=SearchLimits(max_total_tokens=total))
+    check(made, laid)
+    assert ID in summarise(made, laid, TOKENIZER).text
+
+
+def test_what_is_cut_or_left_out_is_marked() -> None:
+    body = tavily(("Tides", "https://example.org/a", "The Moon draws the sea."), query="tides")
+    body |= {"answer": "The sea rises. " * 30 + "But only there."}
+    laid = laid_out(body)
+    made = budget_search(laid, TOKENIZER, artifact_id=ID)
+    assert "…" not in made.text
+    assert summarise(made, laid, TOKENIZER).answers[0].endswith("…")
+    blank = ProviderAnswer(kind="answer", text=f"It rises{' ' * 9_000}and it falls.")
+    laid = replace(laid, response=replace(laid.response, answers=(blank,) * 5))
+    made = budget_search(laid, TOKENIZER, artifact_id=ID)
+    assert f"It rises…\n{MARK}" in made.text
+    assert "Left out: 2 more answers" in made.text
+    assert summarise(made, laid, TOKENIZER).answers[0] == "It rises…"
+    excluded = budget_search(laid, TOKENIZER, artifact_id=ID, domains=Domains(excluded=("example.org",)))
+    assert f"stored as {ID}" in summarise(excluded, laid, TOKENIZER).text
+    assert short(f"Tides{' ' * 900}", 100) == "Tides"

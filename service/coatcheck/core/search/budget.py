@@ -30,6 +30,8 @@ from coatcheck_client.contract.inert import inert
 
 _ANSWER_TOKENS: Final = 400
 """Maximum tokens of one of the provider's own answers; all answers together get at most a quarter of the total."""
+_ANSWER_CHARS: Final = 8_000
+"""Maximum characters of an answer that are looked at: `_ANSWER_TOKENS` are shorter, unless they are mostly blanks."""
 _MAX_ANSWERS: Final = 3
 """Maximum answers of the provider that are shown. Chosen, not measured."""
 _LIST_SHARE: Final = 0.4
@@ -159,7 +161,7 @@ class _Budgeting:
         # Choose the shown results: fewer than requested if each would only get an address and a few words.
         selection = self._order[: min(self.limits.max_results, max(1, total // _TOKENS_PER_RESULT))]
         brief = total < _BRIEF_TOKENS
-        before = [frame.first_line(self.query, response, len(selection), self.artifact_id, brief=brief)]
+        before = [self._first_line(len(selection), brief=brief)]
         before += [frame.warning_line(warning) for warning in response.warnings[:3]]
         # Then the lines that are always included, in this order: our first lines, answers, addresses of the listed
         # results. Passages get the remaining tokens: a missing address cannot be fetched, while a missing passage can
@@ -181,11 +183,18 @@ class _Budgeting:
             selection, total - fixed - (_snippets(total - fixed, selection, title_results) if brief else 0)
         )
         shown_results = [self._make_shown_result(draft) for draft in drafts]
+        # Results without tokens for their line are not shown, so their number is known only now.
+        before[0] = ours[0] = self._first_line(len(shown_results), brief=brief)
         # Omissions are counted only now, since a result without tokens for its line is not shown either.
         unlisted = len(self._order) - len(shown_results) - len(title_results)
         counts = self._counts(shown_results, len(title_results), unlisted, len(answers) // 2)
         omissions = frame.render_omissions_line(
-            counts.cut_chars, counts.chars_of_shown, counts.boilerplate_chars, unlisted, counts.excluded
+            counts.cut_chars,
+            counts.chars_of_shown,
+            counts.boilerplate_chars,
+            unlisted,
+            counts.excluded,
+            counts.answers - counts.answers_shown,
         )
         last = [*([omissions] if omissions and not brief else []), *([] if brief else self._next(shown_results))]
         named_results = [*title_results, *earlier_results]
@@ -220,6 +229,9 @@ class _Budgeting:
             return spare
         return total - self._cost("\n".join([*lines, *(each.block for each in shown_results)]))
 
+    def _first_line(self, shown_count: int, *, brief: bool) -> str:
+        return frame.first_line(self.query, self.laid.response, shown_count, self.artifact_id, brief=brief)
+
     def _answers(self, room: int) -> list[str]:
         """Returns the provider's own answers, each under a line that marks it as the provider's."""
         out: list[str] = []
@@ -227,11 +239,9 @@ class _Budgeting:
         for answer in response.answers[:_MAX_ANSWERS]:
             line = frame.answer_line(response.provider, answer)
             limit = min(_ANSWER_TOKENS, room) - self._cost(line) - 2
-            text = (
-                fit_text(inert(answer.text[:8_000].strip()), limit, self.tokenizer)
-                if limit >= _MIN_PASSAGE_TOKENS
-                else ""
-            )
+            text = answer.text.strip()
+            text = text if len(text) <= _ANSWER_CHARS else f"{text[:_ANSWER_CHARS].rstrip()}…"
+            text = fit_text(inert(text), limit, self.tokenizer) if limit >= _MIN_PASSAGE_TOKENS else ""
             if text:
                 out += [line, text]
                 room -= self._cost(line) + self._cost(text)

@@ -126,8 +126,10 @@ def folds_line(folds: tuple[FoldedResult, ...]) -> str:
     return f"{MARK} Not shown twice: {'; '.join(duplicates)}{more}"
 
 
-def render_omissions_line(cut_chars: int, chars: int, boilerplate_chars: int, unlisted: int, excluded: int) -> str:
-    """Returns the line with the characters left out of shown results, and the number of results that are not listed."""
+def render_omissions_line(  # noqa: PLR0913 - a number each
+    cut_chars: int, chars: int, boilerplate_chars: int, unlisted: int, excluded: int, answers: int
+) -> str:
+    """Returns the line with the characters left out of shown results, and the numbers of results and answers left out."""
     parts: list[str] = []
     if cut_chars:
         parts.append(f"{cut_chars:,} of {chars:,} characters of the shown results")
@@ -137,6 +139,8 @@ def render_omissions_line(cut_chars: int, chars: int, boilerplate_chars: int, un
         parts.append(f"{unlisted} {'result' if unlisted == 1 else 'results'}")
     if excluded:
         parts.append(f"{excluded} of sites that the request excludes")
+    if answers:
+        parts.append(f"{answers} more {'answer' if answers == 1 else 'answers'}")
     return f"{MARK} Left out: {', '.join(parts)}" if parts else ""
 
 

@@ -189,5 +189,5 @@ def escape_citations(text: str) -> str:
 
 def short(text: str, most: int) -> str:
     """Returns a text on one line, inert and without our citations; beyond `most` characters it is cut and marked."""
-    flat = escape_citations(one_line(text[: most * 4]))
-    return flat if len(flat) <= most else f"{flat[: most - 1].rstrip()}…"
+    flat, rest = escape_citations(one_line(text[: most * 4])), text[most * 4 :]
+    return flat if len(flat) <= most and not rest.strip() else f"{flat[: most - 1].rstrip()}…"

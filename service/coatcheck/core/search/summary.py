@@ -117,7 +117,7 @@ def summarise(
     read_count = len(sources)
     sources += [_source(each, "title only") for each in output.title_results]
     sources += [_source(each, "found before") for each in output.earlier_results]
-    answers = [one_line(answer.text[: _ANSWER_CHARS * 2])[:_ANSWER_CHARS] for answer in laid.response.answers[:2]]
+    answers = [short(answer.text, _ANSWER_CHARS) for answer in laid.response.answers[:2]]
     # The provider's actions say more than the query, but only if the query is the one that the provider reports.
     actions = laid.response.actions if output.query in {"", laid.response.query or ""} else ()
     action = "; ".join(actions) or action_line(output.query)
@@ -175,7 +175,9 @@ def _came_of(output: Budgeted, response: SearchResponse) -> str:
         out = "; ".join((out, *(short(each, REASON_CHARS) for each in response.failures[:2])))
     if response.unread:
         out = f"{out}; it begins: {short(response.unread, _BEGINNING_CHARS)}"
-    return f"{out}; stored as {output.artifact_id}" if output.artifact_id and not response.results else out
+    # A citation names the artifact as well, where there is one.
+    has_source = output.shown_results or output.title_results or output.earlier_results
+    return out if has_source or not output.artifact_id else f"{out}; stored as {output.artifact_id}"
 
 
 def _source(each: ShownResult | NamedResult, note: str) -> SummarySource:
