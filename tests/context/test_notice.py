@@ -5,9 +5,17 @@ from typing import Any
 
 import pytest
 
+from coatcheck.core.context.body.encoding import decode
 from coatcheck.core.context.body.splice import apply_edits
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.notice import OmittedArtifact, OmittedHistory, carrier_of, merge_notices, notice_tokens
+from coatcheck.core.context.notice import (
+    OmittedArtifact,
+    OmittedHistory,
+    append_notice,
+    carrier_of,
+    merge_notices,
+    notice_tokens,
+)
 from coatcheck.core.context.plan import OMITTED, PlanContext
 from coatcheck.core.context.policy import CompactionPolicy
 from coatcheck.core.context.signs import marker
@@ -117,6 +125,20 @@ def test_the_next_notice_has_the_sums_and_replaces_the_one_in_the_message() -> N
     assert report.omitted.artifacts[0] in again.omitted.artifacts
     carriers = [carrier for item in index_of(second).items if (carrier := carrier_of(item)) is not None]
     assert [carrier.words for carrier in carriers] == ["The only question"]
+
+
+@pytest.mark.parametrize("words", ["word " * 300_000, "café " * 300_000], ids=["ASCII", "not ASCII"])
+def test_a_notice_behind_a_very_long_text_is_known(words: str) -> None:
+    first, report = compact(chat([Turn("", [step for turn in (*OLD, *FILLER) for step in turn.steps])]), BUDGET)
+    (carrier,) = [carrier for item in index_of(first).items if (carrier := carrier_of(item)) is not None]
+    notice = str(carrier.piece.text).removeprefix(carrier.words).lstrip()
+    body = {"messages": [{"role": "user", "content": append_notice(words, notice)}]}
+    (item,) = index_of(decode(dumped(body).encode())).items
+    behind = carrier_of(item)
+    assert behind is not None
+    assert (behind.words, behind.notice) == (words, report.omitted)
+    (alone,) = index_of({"messages": [{"role": "user", "content": words + notice}]}).items
+    assert carrier_of(alone) is None
 
 
 def test_a_notice_describes_artifacts_as_the_one_before_it_and_counts_what_that_only_counted() -> None:

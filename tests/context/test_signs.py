@@ -19,6 +19,7 @@ from coatcheck.core.context.signs import (
     read_line,
 )
 from coatcheck.core.kinds import recognise
+from coatcheck.core.read_answer import first_line
 from context.histories import artifact_id
 from core.sample_payloads import HOSTILE, ORDINARY, TOKENIZER, measure_of, sample_of
 
@@ -75,6 +76,15 @@ def test_lines_and_summaries_are_known_only_whole_and_with_a_true_id() -> None:
         assert not known(text + "x" * 9_000)
         assert not known(text.replace(ARTIFACT, WRONG))
     assert read_line("some output", {}) is None
+
+
+def test_the_longest_line_in_place_of_a_read_is_known() -> None:
+    first = first_line(ARTIFACT, "n" * 90, "lines " + "x" * 900, "text")
+    line = read_line(f"{first}\n" + "x" * 29_000, dict.fromkeys(("pattern", "query", "path", "section"), "a\nb" * 90))
+    assert line is not None
+    assert len(line) > 900
+    assert is_read_line(line)
+    assert is_ours(line)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from coatcheck.core.context.body.encoding import Object, Value, as_object
 from coatcheck.core.context.body.model import Format, Item, Piece, Role
 from coatcheck.core.ids import is_id
 from coatcheck.core.text.excerpt import fit_text
-from coatcheck.core.text.long_text import Text, head_of
+from coatcheck.core.text.long_text import Text, head_of, tail_of
 from coatcheck.core.tokens import Tokenizer
 from coatcheck_client.contract.inert import one_line
 
@@ -55,8 +55,6 @@ _ID_TOKENS: Final = 40
 _NOTICE_CHARS: Final = 40_000
 """Maximum characters that are read of a text that may be a notice or a conclusion. None of our notices is longer, since
 it has at most `_MAX_NOTICE_TOKENS`."""
-_SEARCHED_CHARS: Final = 1_000_000
-"""Characters above which a user's text is not searched for a notice at its end."""
 _MIN_NOTICE_TOKENS, _MAX_NOTICE_TOKENS = 400, 2_000
 """Minimum and maximum tokens of a notice; between them, a notice may have an eighth of the target. Chosen, not
 measured."""
@@ -274,10 +272,15 @@ def carrier_of(item: Item) -> Carrier | None:
     """Returns the notice at the end of a user's message, with the words before it; None if there is none."""
     if item.role is not Role.USER or not item.pieces:
         return None
-    text = str(item.pieces[-1].text) if len(item.pieces[-1].text) <= _SEARCHED_CHARS else ""
-    words, joint, last = text.rpartition(_JOINT)
-    notice = read(last) if last.startswith("[") else None
-    return None if notice is None else Carrier(item.pieces[-1], words if joint else "", notice)
+    piece = item.pieces[-1]
+    # A user's text may be very long, but no notice is.
+    end = tail_of(piece.text, _NOTICE_CHARS + len(_JOINT))
+    _, joint, last = end.rpartition(_JOINT)
+    is_whole = bool(joint) or len(end) == len(piece.text)
+    notice = read(last) if is_whole and last.startswith("[") else None
+    if notice is None:
+        return None
+    return Carrier(piece, str(piece.text)[: len(piece.text) - len(joint) - len(last)], notice)
 
 
 def notice_in(item: Item) -> OmittedHistory | None:

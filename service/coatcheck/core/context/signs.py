@@ -30,9 +30,9 @@ _OWN_TOOLS: Final = ("read_artifact", "list_artifacts")
 _MARKER_CHARS: Final = 300
 """Characters above which a text is no marker; `_MARKER` matches at most about 250."""
 _READ_END: Final = "read before and left out of history; the same call shows it again]"
-_READ_LINE: Final = re.compile(rf"\[(art_[0-9]{{18}}) · [^\n]{{1,600}} · [0-9,]+ characters, {re.escape(_READ_END)}")
-_READ_LINE_CHARS: Final = 800
-"""Characters above which a text is no line that replaces a read; `_READ_LINE` matches at most about 740."""
+_READ_LINE: Final = re.compile(rf"\[(art_[0-9]{{18}}) · [^\n]{{1,1100}} · [0-9,]+ characters, {re.escape(_READ_END)}")
+_READ_LINE_CHARS: Final = 1_300
+"""Characters above which a text is no line that replaces a read; `_READ_LINE` matches at most about 1,230."""
 _FIND: Final = ("pattern", "query", "path", "section")
 """Arguments of a read that the first line of its answer does not repeat."""
 _ARGUMENT_CHARS: Final = 100

@@ -53,6 +53,10 @@ class LongText:
         """Returns the first characters of the text, at most `characters`."""
         return self.data[: 4 * characters].decode("utf-8", "ignore")[:characters]
 
+    def tail(self, characters: int) -> str:
+        """Returns the last characters of the text, at most `characters`, which is at least 1."""
+        return self.data[-4 * characters :].decode("utf-8", "ignore")[-characters:]
+
 
 Text = str | LongText
 
@@ -65,6 +69,11 @@ def is_text(value: object) -> TypeGuard[Text]:
 def head_of(text: Text, characters: int) -> str:
     """Returns the first characters of a text, at most `characters`."""
     return text[:characters] if isinstance(text, str) else text.head(characters)
+
+
+def tail_of(text: Text, characters: int) -> str:
+    """Returns the last characters of a text, at most `characters`, which is at least 1."""
+    return text[-characters:] if isinstance(text, str) else text.tail(characters)
 
 
 def is_ascii(text: Text) -> bool:
