@@ -4,6 +4,8 @@ import random
 
 import pytest
 
+from coatcheck.core.passages import terms_of
+from coatcheck.core.passages.scan import TermFinder
 from coatcheck.core.search.budget import budget_search
 from coatcheck.core.search.fold import SAME_SHARE, EarlierSource, FoldedResult, fingerprint, same, similarity, unfold
 from search.responses import ID, TOKENIZER, laid_out, sentences, tavily
@@ -74,6 +76,14 @@ def test_an_earlier_source_is_named_instead_and_its_other_passages_are_news() ->
     made = budget_search(laid, TOKENIZER, artifact_id=ID, earlier=(known, elsewhere))
     assert (made.shown_results, made.counts.folded) == ((), 2)
     assert "r1 is already stored as art_1#r1 (same page)" in made.text
+
+
+def test_a_result_without_an_address_is_not_cited_as_a_page_without_one() -> None:
+    laid = laid_out({"query": "copper", "results": [{"title": "A", "content": "A copper bridge. " * 9}]})
+    page = EarlierSource("art_2", None, fingerprint("Trains leave the station every hour. " * 9))
+    known = EarlierSource("art_1#r1", "https://b.example/", fingerprint(laid.bodies[0].text), "granite")
+    finder = TermFinder(terms_of("copper").terms)
+    assert unfold(laid, (page, known), query="copper", finder=finder).also == {0: "art_1#r1"}
 
 
 def test_only_a_query_that_asks_for_the_same_finds_nothing_new_in_a_known_text() -> None:

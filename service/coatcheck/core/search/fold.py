@@ -320,7 +320,7 @@ def unfold(
         if url:
             by_url[url] = place
         if also_known is not None:
-            also[place] = pages.get(url, also_known.citation)
+            also[place] = pages.get(url, also_known.citation) if url else also_known.citation
         texts.add(prints[place], place)
     indices = tuple(place for place in range(len(results)) if place not in folds and place not in excluded)
     return DistinctResults(indices, tuple(_resolve_fold(folds[place], folds) for place in sorted(folds)), also, prints)
