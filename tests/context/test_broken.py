@@ -276,6 +276,6 @@ def test_arguments_that_are_replaced_as_a_whole_stay_json_that_can_be_sent(servi
     new, answer = compact(service, json.dumps(body).encode(), policy={**BUDGET, "protect": "none"})
     assert [change["to"] for change in answer["report"]["changes"]] == ["marker"]
     arguments = json.loads(new)["messages"][2]["tool_calls"][0]["function"]["arguments"]
-    kept = msgspec.json.decode(without_halves(arguments))
+    kept = msgspec.json.decode(str(without_halves(arguments)))
     assert "omitted" in kept
     assert len(kept) > 5

@@ -126,10 +126,10 @@ def folds_line(folds: tuple[FoldedResult, ...]) -> str:
     return f"{MARK} Not shown twice: {'; '.join(duplicates)}{more}"
 
 
-def render_omissions_line(  # noqa: PLR0913 - a number each
+def render_omissions_line(
     cut_chars: int, chars: int, boilerplate_chars: int, unlisted: int, excluded: int, answers: int
 ) -> str:
-    """Returns the line with the characters left out of shown results, and the numbers of results and answers left out."""
+    """Returns the line with the characters left out of shown results, and the numbers of other things left out."""
     parts: list[str] = []
     if cut_chars:
         parts.append(f"{cut_chars:,} of {chars:,} characters of the shown results")
