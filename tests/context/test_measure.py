@@ -114,14 +114,6 @@ def test_windows_say_what_takes_the_rest() -> None:
     assert got.model - sum(one.tokens for one in got.taken) == got.usable
 
 
-@pytest.mark.parametrize(("requested", "usable"), [(4_000, 3_992), (7_992, 7_892), (8_192, 7_892), (9_000, 7_892)])
-def test_a_request_for_the_whole_window_reserves_nothing(requested: int, usable: int) -> None:
-    window = ModelWindow(model=8_192, output_reserve=100, safety_margin=200)
-    got = measure({**body_of("ok"), "max_tokens": requested}, MeasureRequest(window=window), POLICY, counter()).window
-    assert got is not None
-    assert got.usable == usable
-
-
 def test_percentages_are_of_what_is_usable_and_half_up() -> None:
     total = measure(body_of("ok"), MeasureRequest(), POLICY, counter()).this_turn.tokens
     got = measure(body_of("ok"), MeasureRequest(window=ModelWindow(model=total * 8)), POLICY, counter())

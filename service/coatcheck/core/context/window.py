@@ -220,14 +220,12 @@ def window_of(body: Value, window: ModelWindow | None) -> ModelWindow | None:
     # A number beyond NUMBER_LIMIT, which may have hundreds of digits, limits nothing.
     numbers = (int(one) for one in limits if isinstance(one, int | float) and 0 < one <= NUMBER_LIMIT)
     requested_output = max(numbers, default=0)
-    # A request for all tokens of the window, or more, says nothing about how many will be used.
     if window is not None:
-        room = min(window.model, window.shown or window.model) - window.safety_margin
-        requested_output = requested_output if requested_output < room else 0
         return replace(window, output_reserve=max(window.output_reserve, requested_output))
     model_limits = find_window(model_of(body))
     if model_limits is None:
         return None
+    # A request for more tokens than the whole window says nothing about how many will be used.
     reserve = requested_output if 0 < requested_output < model_limits.window else _RESERVE_TOKENS
     return ModelWindow(model=model_limits.window, output_reserve=min(reserve, model_limits.output))
 
