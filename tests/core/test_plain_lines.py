@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from coatcheck.core.text.visible_text import find_parts, find_written_positions, plain_lines
+from coatcheck.core.text.visible_text import decode_in_place, find_parts, find_written_positions, plain_lines
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,15 @@ def test_every_word_leads_back_to_where_it_is_written() -> None:
             start, end = find_written_positions(parts, (at, at + len(word)))
             assert data[start:end].startswith(word.encode()[:-1])
             assert data.startswith(word.encode(), start)
+
+
+def test_decoded_in_place_every_word_stays_near_where_it_is_written() -> None:
+    signs = [rb"\n", rb"\"", b"&quot; ", b"\x1b[1m \x1b[m", rb" Gr\u00f6\u00dfe ", b'""']
+    rng = random.Random(5)
+    words = [f"a-word/{number}.py" for number in range(4_000)]
+    data = b'{"text":"' + b"".join(word.encode() + rng.choice(signs) for word in words) + b'"}\nlast\n'
+    shown = decode_in_place(data, find_parts(data))
+    assert [len(line) for line in shown.split(b"\n")] == [len(line) for line in data.split(b"\n")]
+    assert "Größe".encode() in shown
+    for word in words:
+        assert abs(shown.index(word.encode()) - data.index(word.encode())) <= 8

@@ -1,5 +1,6 @@
 """What holds for every document, query and budget."""
 
+import json
 import random
 import re
 from importlib import import_module
@@ -67,6 +68,17 @@ async def test_any_query_has_a_clear_answer(shelf: ReadingHarness, name: str) ->
     assert answer.windows or answer.text.startswith("¦ No passage in ")
     assert len(answer.terms) + len(answer.missing) <= 48
     assert bool(answer.notices) == (name in {"ten-thousand-words", "many-pairs"})
+
+
+@pytest.mark.parametrize("lines", [2_000, 6_000])
+@pytest.mark.parametrize("in_lines", [False, True])
+async def test_a_word_is_found_in_a_file_inside_json(shelf: ReadingHarness, lines: int, *, in_lines: bool) -> None:
+    source = [f'line {n} says "some" source code text' for n in range(lines)]
+    source[-100] = "xylophone quartz calibrates the detector"
+    files = [{"name": "a.py", "content": "import os\nprint(1)\n"}, {"name": "b.py", "content": "\n".join(source)}]
+    data = "\n".join(map(json.dumps, files)) if in_lines else json.dumps({"files": files})
+    answer = await ask(shelf, data.encode(), "xylophone quartz", 600, kind=Kind.JSON)
+    assert "xylophone quartz" in answer.windows[0].text
 
 
 @pytest.mark.parametrize("query", ["", "   ", "\n\t\u3000"])

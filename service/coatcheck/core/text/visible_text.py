@@ -6,7 +6,8 @@ be traced to its byte, so that ranges stay exact; the stored bytes never change.
 
 A model searches for text as it was shown: the message of a line in JSON (`Gr\u00f6\u00dfe`, `\"`), of a cell of CSV, of
 a page (`&quot;`), a word that is partly coloured. `plain_lines` therefore returns lines in decoded form in which every
-line keeps its position and size: a search finds the same lines in the payload.
+line keeps its position and size: a search finds the same lines in the payload. `decode_in_place` also keeps words near
+their positions within a line: a file inside JSON is one line, however long it is.
 """
 
 import html
@@ -245,6 +246,8 @@ _SIGNS: Final = tuple(
 _CONTROL: Final = {b"b": b"", b"f": b"", b"n": b" ", b"r": b"", b"t": b"\t"}
 _FILLER: Final = b"\r"
 """Byte that fills a line up to its original size: `$` in a pattern ignores it."""
+_WORD_END: Final = re.compile(rb"[\s\"'`,;<>|(){}\[\]]")
+"""Matches bytes that end a word. The signs inside identifiers, paths and numbers do not."""
 
 
 def find_parts(data: bytes, fields: Iterable[Hidden] = ()) -> list[Hidden]:
@@ -277,6 +280,27 @@ def plain_lines(data: bytes, parts: list[Hidden]) -> bytes:
         out.append(line)
         at = end + 1
     return b"\n".join(out)
+
+
+def decode_in_place(data: bytes, parts: Iterable[Hidden]) -> bytes:
+    """Returns `data` with each of `parts` replaced, each word near its original position.
+
+    Blanks make up for what a replacement is shorter: they come before the next byte that ends a word, so that no word
+    is divided, and each line keeps its position and size. No replacement is longer than its part.
+    """
+    out: list[bytes] = []
+    at = missing_bytes = 0
+    for start, end, replacement in [*parts, (len(data), len(data), b"")]:
+        for piece, shorter in ((data[at:start], 0), (replacement, end - start - len(replacement))):
+            missing_bytes += shorter
+            gap = _WORD_END.search(piece) if missing_bytes else None
+            if gap is None:
+                out.append(piece)
+            else:
+                out += (piece[: gap.start()], b" " * missing_bytes, piece[gap.start() :])
+                missing_bytes = 0
+        at = end
+    return b"".join([*out, b" " * missing_bytes])
 
 
 @lru_cache(1_024)

@@ -41,7 +41,7 @@ from coatcheck.core.passages import (
 from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_TEXT_CHARS, SearchedBytes, check_budget, text_instead
 from coatcheck.core.text.count import plural
 from coatcheck.core.text.excerpt import fit_text
-from coatcheck.core.text.visible_text import find_parts, plain_lines
+from coatcheck.core.text.visible_text import decode_in_place, find_parts
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.view import ViewName
@@ -253,9 +253,9 @@ class _Part:
 
 
 def _read_plain(data: bytes) -> bytes:
-    """Returns lines with the escapes of JSON or of table cells decoded, and with encoded bytes blanked out."""
+    """Returns text with the escapes of JSON or of table cells decoded in place, and with encoded bytes blanked out."""
     data = blank_blobs(data)
-    return plain_lines(data, find_parts(data))
+    return decode_in_place(data, find_parts(data))
 
 
 async def _parts(part: _Part, extents: list[Extent]) -> list[DocumentPart]:
