@@ -154,6 +154,17 @@ async def test_an_empty_artifact_and_one_without_the_words_say_so(shelf: Reading
     assert (answer.terms, answer.missing, answer.windows) == ([], ["river", "banke"], [])
 
 
+@pytest.mark.parametrize("concise", [False, True])
+async def test_a_word_that_is_everywhere_is_not_said_to_be_absent(shelf: ReadingHarness, *, concise: bool) -> None:
+    number = await shelf.put(b"an error in module\n" * 30_000)
+    reading = await shelf.open_view(CALLER, number)
+    answer = await asking(shelf).of(reading, "error timeout quota exceeded", 512, concise=concise)
+    assert answer.text.startswith(
+        "¦ No passage in 30,000 lines answers this: of its words there are only error (everywhere)."
+    )
+    assert (answer.terms, answer.missing) == (["error"], ["timeout", "quota", "exceeded"])
+
+
 async def test_short_words_inside_longer_ones_are_no_answer_and_the_answer_says_what_was_asked(
     shelf: ReadingHarness,
 ) -> None:

@@ -285,8 +285,8 @@ class _Choice:
         is_escaped = fields is not None and bool(fields.member or fields.delimiter)
         is_escaped = is_escaped or spec_of(part.reading.artifact.facts.kind).paths
         self._seen = _read_plain if is_escaped else None
-        self._counts: dict[int, int] = {}
-        """How often each term was found, by the term's number."""
+        self._counts: dict[int, str] = {}
+        """How often each term that was found occurs, by the term's number."""
         self._is_answered = True
 
     def feed_block(
@@ -307,7 +307,8 @@ class _Choice:
         self.weights = weigh(hits, self._terms.terms)
         self.extents = regions(hits, self.weights, self._part.size)
         self.notices = _notices(self._terms, hits.end, self._part.size, full=scanner.full)
-        self._counts = dict(Counter(hits.terms.tolist()))
+        self._counts = {number: f"{count:,}" for number, count in Counter(hits.terms.tolist()).items()}
+        self._counts |= dict.fromkeys(hits.everywhere.difference(self.weights.missing), "everywhere")
         self._is_answered = not self._concise or coverage(hits, self.weights, self._terms.terms) >= _ANSWERING_SHARE
         parts = [self._part.at_hand(extent) for extent in self.extents]
         present_parts = [part for part in parts if part is not None]
@@ -350,7 +351,7 @@ class _Choice:
             lines += f" of section {reading.section.name}"
         present_terms = tuple(number for number in range(len(terms.terms)) if number in self._counts)
         # If some words were found but no passage has enough of them, the sentence must not say that nothing was found.
-        if present_terms and not self._is_answered:
+        if present_terms and (not self._is_answered or "everywhere" in self._counts.values()):
             counts = _render_terms(terms, present_terms, grams=True, counts=self._counts)
             statement = f"No passage in {lines} answers this: of its words there are only {counts}."
         else:
@@ -362,7 +363,7 @@ class _Choice:
 
 
 def _render_terms(
-    terms: Terms, numbers: tuple[int, ...], *, grams: bool, counts: Mapping[int, int] | None = None
+    terms: Terms, numbers: tuple[int, ...], *, grams: bool, counts: Mapping[int, str] | None = None
 ) -> str:
     """Returns a list of terms for a sentence: at most `_NAMED_TERMS` terms, with their counts if given.
 
@@ -370,7 +371,7 @@ def _render_terms(
     """
     excluded_roles = {"part"} if grams else {"part", "gram"}
     words = [
-        f"{_render_term(terms.terms[number].text)}{'' if counts is None else f' ({counts[number]:,})'}"
+        f"{_render_term(terms.terms[number].text)}{'' if counts is None else f' ({counts[number]})'}"
         for number in numbers
         if terms.terms[number].role not in excluded_roles
     ]
