@@ -165,6 +165,12 @@ async def test_a_word_that_is_everywhere_is_not_said_to_be_absent(shelf: Reading
     assert (answer.terms, answer.missing) == (["error"], ["timeout", "quota", "exceeded"])
 
 
+async def test_a_part_of_an_identifier_is_named_where_it_alone_is_there(shelf: ReadingHarness) -> None:
+    reading = await shelf.open_view(CALLER, await shelf.put(b"the user of it\n" * 40))
+    answer = await asking(shelf).of(reading, "authenticateUserSession retryPolicyHandler", 512, concise=True)
+    assert "of its words there are only user (40)." in answer.text
+
+
 async def test_short_words_inside_longer_ones_are_no_answer_and_the_answer_says_what_was_asked(
     shelf: ReadingHarness,
 ) -> None:

@@ -367,13 +367,14 @@ def _render_terms(
 ) -> str:
     """Returns a list of terms for a sentence: at most `_NAMED_TERMS` terms, with their counts if given.
 
-    Terms that are parts of other terms are left out, and without `grams` also the n-grams of words.
+    Parts of identifiers that are listed themselves are left out, and without `grams` also the n-grams of words.
     """
-    excluded_roles = {"part"} if grams else {"part", "gram"}
+    wholes = [terms.terms[number].text for number in numbers if terms.terms[number].role == "whole"]
     words = [
         f"{_render_term(terms.terms[number].text)}{'' if counts is None else f' ({counts[number]})'}"
         for number in numbers
-        if terms.terms[number].role not in excluded_roles
+        if (grams or terms.terms[number].role != "gram")
+        and not (terms.terms[number].role == "part" and any(terms.terms[number].text in whole for whole in wholes))
     ]
     more = f" and {len(words) - _NAMED_TERMS} more" if len(words) > _NAMED_TERMS else ""
     return ", ".join(words[:_NAMED_TERMS]) + more
