@@ -2,6 +2,9 @@
 
 # ruff: noqa: RUF001 - other scripts
 
+from typing import Literal
+from unicodedata import normalize
+
 import pytest
 
 from passages.passage_requests import ask
@@ -85,6 +88,18 @@ async def test_the_sentence_that_answers_is_found_in_a_thousand_others(
     best = max(answer.windows, key=lambda passage: passage.score)
     assert needle.rstrip() in best.text
     assert not answer.partial
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize("query", ["geprüft", "résumé", "angstrom", "gepruft resume Ångström"])
+async def test_accents_make_no_difference_however_they_are_written(
+    shelf: ReadingHarness, form: Literal["NFC", "NFD"], query: str
+) -> None:
+    line = normalize(form, "Das Résumé wurde von Ångström geprüft.")
+    data = "\n".join(["etwas anderes"] * 300 + [line] + ["etwas anderes"] * 300).encode()
+    answer = await ask(shelf, data, normalize("NFC" if form == "NFD" else "NFD", query))
+    assert line in answer.windows[0].text
+    assert answer.missing == []
 
 
 @pytest.mark.parametrize("name", CASES)
