@@ -234,6 +234,20 @@ async def test_a_search_does_by_itself_what_would_be_tried_next(agent: Agent) ->
     assert "Look-around and backreferences do not exist here" in wrong.text
 
 
+async def test_the_first_line_of_a_block_is_searched_without_its_fields(agent: Agent) -> None:
+    lines = [
+        json.dumps({"timestamp": f"2026-11-28T{n // 3600:02d}:{n // 60 % 60:02d}:{n % 60:02d}Z", "level": "info"})[:-1]
+        + f', "message": "the request number {n} said \\"gr\\u00fcezi {n}\\" through the gateway"}}'
+        for n in range(9_000)
+    ]
+    data = "\n".join(lines)
+    first = data.count("\n", 0, 1 << 20)
+    artifact_id = await agent.put(data)
+    for n in (first - 1, first, first + 1):
+        answer = await agent.read(artifact_id=artifact_id, pattern=f"^the request number {n} said .grüezi", context=0)
+        assert f"the request number {n} said" in answer.body
+
+
 async def test_a_query_finds_passages(agent: Agent) -> None:
     artifact_id = await agent.put(big_log(200_000) + "the disk quota was exceeded on volume nine\n", title="x.log")
     answer = await agent.read(artifact_id=artifact_id, query="which volume exceeded its quota?")

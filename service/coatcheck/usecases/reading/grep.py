@@ -241,12 +241,13 @@ class Search(Reader):
     async def _plain_block(self, reading: ViewReading, start: int, end: int) -> bytes:
         """Returns about a block of decoded lines from `start` on; a line over PIECE_BYTES is returned as written."""
         content, stop = reading.content, reading.extent.end
+        begins = start == 0 or await content.read(start - 1, start) == b"\n"
         while True:
             block = await content.read(start, end)
             # Only whole lines are decoded: half of an escape would be decoded wrongly.
             size = len(block) if end == stop else block.rfind(b"\n") + 1
             if size:
-                return await in_pool(self._pool, _read_lines, reading.fields, block[:size], begins=start == 0)
+                return await in_pool(self._pool, _read_lines, reading.fields, block[:size], begins=begins)
             if end - start > PIECE_BYTES:
                 return block
             end = min(stop, end + BLOCK_BYTES)
