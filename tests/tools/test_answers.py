@@ -234,6 +234,16 @@ async def test_a_search_does_by_itself_what_would_be_tried_next(agent: Agent) ->
     assert "Look-around and backreferences do not exist here" in wrong.text
 
 
+async def test_unbalanced_parentheses_are_no_regular_expression(agent: Agent) -> None:
+    artifact_id = await agent.put(LOG + "smile :)|(: again\n")
+    answer = await agent.read(artifact_id=artifact_id, pattern=")|(", context=0)
+    assert answer.body == "4001:smile :)|(: again"
+    assert "not a valid regular expression; it was searched for as plain text." in answer.last
+    answer = await agent.read(artifact_id=artifact_id, pattern="step) and (took")
+    assert answer.is_error
+    assert "step) and (took" in answer.text
+
+
 async def test_the_first_line_of_a_block_is_searched_without_its_fields(agent: Agent) -> None:
     lines = [
         json.dumps({"timestamp": f"2026-11-28T{n // 3600:02d}:{n // 60 % 60:02d}:{n % 60:02d}Z", "level": "info"})[:-1]

@@ -78,6 +78,8 @@ class PatternSearch:
         # Then search in one pass for the regular expression or its own text.
         combined = ask if ask.literal else structs.replace(ask, pattern=values.or_plain(ask.pattern))
         try:
+            if combined.pattern != ask.pattern:  # `)|(` is invalid, but inside other groups it is not
+                await self._search.check_pattern(ask)
             got = await self._search.of(reading, combined)
         except CoatcheckError as error:
             if error.code is not Code.INVALID_PATTERN or ask.literal:

@@ -196,6 +196,14 @@ class Search(Reader):
         rendered_hits = await in_pool(self._pool, compose, around, budget, ask.context, self._tokenizer)
         return await self.prepare_answer(reading, _answer(reading, ask, scan, rendered_hits), ask.max_tokens)
 
+    async def check_pattern(self, ask: PatternSearchRequest) -> None:
+        """Checks the pattern of a request without searching for it.
+
+        Raises:
+            CoatcheckError: `invalid_pattern`.
+        """
+        await self._compile_pattern(ask)
+
     async def _compile_pattern(self, ask: PatternSearchRequest) -> Pattern:
         key = (ask.pattern, ask.literal, ask.ignore_case)
         pattern = self._patterns.get(key)
