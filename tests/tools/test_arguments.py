@@ -206,6 +206,11 @@ async def test_a_call_of_which_nothing_was_understood_reads_nothing(
         ),
         ({"case_sensitive": False}, "case_sensitive does nothing without pattern and was left out."),
         ({"line": 9, "limit": 1, "context": 3}, "context does nothing without pattern and was left out."),
+        ({"view": "original"}, "view takes only raw, and was left out."),
+        ({"head": -5}, "head must be at least 1 and was left out."),
+        ({"offset": 10, "end_line": -1}, "end_line must be at least 1 and was left out."),
+        ({"start_line": 10, "tail": 2}, "start_line was used, and tail was left out."),
+        ({"offset": 10, "lines": "2-5"}, "offset was used, and lines was left out."),
     ],
     ids=str,
 )
@@ -226,6 +231,18 @@ def test_what_was_not_taken_is_said(arguments: dict[str, object], note: str) -> 
 )
 def test_what_changes_nothing_is_not_spoken_of(arguments: dict[str, object]) -> None:
     assert meant({"artifact_id": ID, **arguments}).notes == ()
+
+
+def test_the_raw_view_is_asked_for_in_any_spelling() -> None:
+    assert [meant({"artifact_id": ID, "view": view}).raw for view in ("raw", " RAW ", "text")] == [True, True, False]
+
+
+async def test_a_section_beside_the_raw_view_is_said_to_be_left_out(agent: Agent) -> None:
+    source = await agent.put("# Alpha\n\none\n\n# Beta\n\ntwo\n")
+    for section in ("Beta", "Nope"):
+        answer = await agent.read(artifact_id=source, section=section, view="raw")
+        assert answer.body.startswith("# Alpha")
+        assert "section was left out: view=raw reads the whole payload." in answer.last
 
 
 def test_of_several_paths_the_first_is_read_and_several_words_are_one_query() -> None:

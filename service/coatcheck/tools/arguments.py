@@ -193,9 +193,16 @@ def read_arguments(arguments: dict[str, object], notes: list[str]) -> ReadArgume
         ignore_case=reader.switch("ignore_case")
         or (reader.has("case_sensitive") and not reader.switch("case_sensitive")),
         literal=reader.switch("literal"),
-        raw=reader.text("view") == "raw",
+        raw=_is_raw(reader),
         notes=reader.all_notes(),
     )
+
+
+def _is_raw(reader: "_ArgumentReader") -> bool:
+    view = (reader.text("view") or "").strip().lower()
+    if view not in {"", "raw", "text"} and not values.is_none_word(view):
+        reader.notes.append("view takes only raw, and was left out.")
+    return view == "raw"
 
 
 def _drop_other_search(reader: "_ArgumentReader", used: str | None, name: str) -> None:
@@ -387,6 +394,14 @@ def _span(reader: _ArgumentReader) -> tuple[ReadStart | None, int | None]:
     offset, range_ = reader.position("offset"), reader.position("range")
     head, tail = reader.integer("head"), reader.integer("tail")
     limit, end = reader.integer("limit"), reader.integer("end")
+    for name, number in (("head", head), ("tail", tail), ("end", end)):
+        if number is not None and number < 0:
+            reader.notes.append(f"{reader.called[name]} must be at least 1 and was left out.")
+    if offset is not None or range_ is not None:
+        used = "range" if offset is None else "offset"
+        unused = (("range", used == "offset" and range_ is not None), ("tail", tail is not None and tail > 0))
+        for name in [name for name, has in unused if has]:
+            reader.notes.append(f"{reader.called[used]} was used, and {reader.called[name]} was left out.")
     if offset is None:
         offset = range_
     if offset is None and tail is not None and tail > 0:

@@ -139,7 +139,10 @@ class ReadArtifact:
             arguments = structs.replace(arguments, section=None, notes=tuple(notes))
             return arguments, await self._values.open(caller, number)
         if arguments.raw:
-            return structs.replace(arguments, section=None), await self._view(caller, number, view="raw")
+            if arguments.section is not None:
+                notes.append("section was left out: view=raw reads the whole payload.")
+            arguments = structs.replace(arguments, section=None, notes=tuple(notes))
+            return arguments, await self._view(caller, number, view="raw")
         arguments, reading = await self._narrow_view(caller, number, arguments)
         if arguments.path is not None:
             return arguments, reading
