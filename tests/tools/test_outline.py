@@ -1,6 +1,7 @@
 """`outline` of the declared tool, and `section` by what an outline shows."""
 
 import json
+import re
 
 import pytest
 
@@ -44,6 +45,23 @@ async def test_an_outline_is_asked_for_by_its_argument(agent: Agent) -> None:
     assert inside.body.split("\n") == ["  def read(self) (5-7)", "  def write(self, text) (8-11)"]
     both = await agent.read(artifact_id=source, outline=True, pattern="main")
     assert "pattern was used, and outline was left out: give only one of them." in both.last
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+async def test_an_outline_is_walked_to_its_end_by_its_next_calls(agent: Agent, limit: int) -> None:
+    source = await agent.put(SOURCE, kind="code_or_file", title="desk.py", inline_tokens=0)
+    names: list[str] = []
+    offset: int | None = 1
+    while offset is not None:
+        answer = await agent.read(artifact_id=source, outline=True, limit=limit, offset=offset)
+        names += [line.strip().partition("(")[0] for line in answer.text.split("\n")[1:-2]]
+        following = re.search(r"Next: the same call with offset=(\d+)\.", answer.text)
+        assert following is None or int(following[1]) > offset
+        offset = None if following is None else int(following[1])
+    assert names == ["class Desk ", "def read", "def write", "def main", "def main_loop"]
+    answer = await agent.read(artifact_id=source, outline=True, offset=6)
+    assert "Offset 6 is past the end" in answer.text
+    assert "Use an offset from 1 to 5" in answer.text
 
 
 @pytest.mark.parametrize(

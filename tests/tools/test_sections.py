@@ -80,7 +80,7 @@ async def test_an_unknown_section_and_the_outline_say_which_there_are(agent: Age
     outline = await agent.read(artifact_id=page, section="outline", limit=3)
     assert outline.text == (
         f"[{page} · guide · outline · text]\ns1 Guide (1-1861)\n  s2 Part 0 (2-32)\n  s3 Part 1 (33-63)\n"
-        "¦ Entries 1-3 of 61. Next: the same call with offset=3.\n"
+        "¦ Entries 1-3 of 61. Next: the same call with offset=4.\n"
         "(Read one with section, or with offset and limit by the lines in brackets.)"
     )
     on = await agent.read(artifact_id=page, section="outline", limit=3, offset=3)

@@ -55,7 +55,7 @@ _NAMED_SECTIONS = 6
 """Maximum sections around an article that an answer names."""
 _TITLE_CHARS = 40
 """Maximum characters of a section's title that are shown beside its name."""
-_WAYS = Ways(more="the same call with offset={}", rest="")
+_WAYS = Ways(more="the same call with offset={}", first=1, rest="")
 """How the outline says that the model can continue. `rest` is empty: `_open_view` notes what the view lacks."""
 _MAX_CHARACTER_BYTES = 4
 """Bytes of the longest UTF-8 character."""
@@ -231,8 +231,8 @@ class ReadArtifact:
         return answer(reading, part, safe_text.body, last, tokens=body_tokens)
 
     async def _answer_outline(self, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
-        # Entries are counted from 0, but a model that wants the first entry may write 1.
-        offset = arguments.offset.line if arguments.offset is not None and arguments.offset.line > 1 else 0
+        # The tool counts entries from 1, as it counts lines.
+        offset = max(0, arguments.offset.line - 1) if arguments.offset is not None else 0
         got = await self._outline.of(
             reading,
             offset=offset,

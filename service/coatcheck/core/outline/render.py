@@ -59,6 +59,7 @@ def render(
     notices: list[str],
     *,
     more: str,
+    origin: int,
 ) -> RenderedOutline:
     """Returns the entries from number `first` (from 0) on, at most `limit`.
 
@@ -70,6 +71,7 @@ def render(
         tokenizer: counts tokens.
         notices: sentences of the service's own for the last line.
         more: how to request the rest, with `{}` for the number of the next entry.
+        origin: number of the first of all entries, in `more`.
     """
     total = len(entries)
     room = budget.tokens - _LAST_LINE_TOKENS - sum(map(tokenizer.count, notices))
@@ -86,7 +88,7 @@ def render(
         lines.append(line_of(entries[first]))
     while True:
         entry_count = len(lines)
-        text = "\n".join([*lines, *_last(first, entry_count, total, notices, more)])
+        text = "\n".join([*lines, *_last(first, entry_count, total, notices, more, origin)])
         count = tokenizer.count(text)
         if count <= budget.tokens and len(text) <= budget.chars:
             return RenderedOutline(text, count, entry_count)
@@ -101,10 +103,10 @@ def render(
             return RenderedOutline(text, tokenizer.count(text), entry_count)
 
 
-def _last(first: int, entry_count: int, total: int, notices: list[str], more: str) -> list[str]:
+def _last(first: int, entry_count: int, total: int, notices: list[str], more: str, origin: int) -> list[str]:
     sentences = list(notices)
     if entry_count < total:
-        on = f" Next: {more.format(first + entry_count)}." if first + entry_count < total else ""
+        on = f" Next: {more.format(origin + first + entry_count)}." if first + entry_count < total else ""
         sentences.insert(0, f"Entries {first + 1}-{first + entry_count} of {total:,}.{on}")
     return [f"{MARK} {' '.join(sentences)}"] if sentences else []
 

@@ -43,12 +43,14 @@ class Ways(Struct, frozen=True, kw_only=True):
 
     more: str
     """How to request the remaining entries, with `{}` in place of the offset."""
+    first: int
+    """The offset of the first entry: 0 or 1."""
     rest: str
     """A sentence that says where to find the part of the payload that the view lacks; empty: no such sentence is
     wanted."""
 
 
-_WAYS: Final = Ways(more="offset={}", rest="This view lacks a part of the payload; view=raw has it.")
+_WAYS: Final = Ways(more="offset={}", first=0, rest="This view lacks a part of the payload; view=raw has it.")
 
 
 class OutlineAnswer(Struct, frozen=True, kw_only=True):
@@ -133,11 +135,20 @@ class Outline(Reader):
         if not outline_entries.entries:
             notices.insert(0, message or "")
         elif offset >= len(outline_entries.entries):
-            raise _past_end(reading, offset, len(outline_entries.entries))
+            raise _past_end(reading, offset, len(outline_entries.entries), ways.first)
         # Rendering decides how many entries fit into the budget, which decides `next` and the returned entries.
         budget, most, more = ClipBudget(max_tokens, MAX_TEXT_CHARS), limit or MAX_LIMIT, ways.more
         rendered: RenderedOutline = await in_pool(
-            self._pool, render, outline_entries.entries, offset, most, budget, self._tokenizer, notices, more=more
+            self._pool,
+            render,
+            outline_entries.entries,
+            offset,
+            most,
+            budget,
+            self._tokenizer,
+            notices,
+            more=more,
+            origin=ways.first,
         )
         end = offset + rendered.entry_count
         answer = OutlineAnswer(
@@ -275,9 +286,9 @@ def _nothing(reading: ViewReading) -> str:
     )
 
 
-def _past_end(reading: ViewReading, offset: int, total: int) -> CoatcheckError:
-    subject = f"Offset {offset} is past" if offset < NUMBER_LIMIT else "The offset is far past"
-    last = f"from 0 to {total - 1}" if total > 1 else "of 0"
+def _past_end(reading: ViewReading, offset: int, total: int, first: int) -> CoatcheckError:
+    subject = f"Offset {offset + first} is past" if offset < NUMBER_LIMIT else "The offset is far past"
+    last = f"from {first} to {total - 1 + first}" if total > 1 else f"of {first}"
     return CoatcheckError(
         Code.OFFSET_PAST_END,
         f"{subject} the end: {reading.name} has {plural(total, 'entry', 'entries')}. Use an offset {last}, or leave it "
