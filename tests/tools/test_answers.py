@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -242,6 +243,20 @@ async def test_unbalanced_parentheses_are_no_regular_expression(agent: Agent) ->
     answer = await agent.read(artifact_id=artifact_id, pattern="step) and (took")
     assert answer.is_error
     assert "step) and (took" in answer.text
+
+
+@pytest.mark.parametrize("card_tokens", [64, 71])
+@pytest.mark.parametrize("charset", ["utf-8", "utf-16", "utf-16-le"])
+async def test_the_smallest_card_keeps_its_budget_whatever_its_first_line_could_say(
+    agent: Agent, charset: str, card_tokens: int
+) -> None:
+    start = datetime(2026, 11, 28, tzinfo=UTC)
+    times = [f"{start + timedelta(minutes=7 * n):%Y-%m-%dT%H:%M:%S}Z" for n in range(2_400)]
+    lines = [f"{time} INFO the request number {n} went on for {n * 7 % 91} ms" for n, time in enumerate(times)]
+    log = "\n".join(lines)
+    card = await agent.receipt(log.encode(charset), media_type="text/plain", card_tokens=card_tokens)
+    assert TOKENIZER.count(card["text"]) <= card_tokens
+    assert f"[{card['id']}" in card["text"]
 
 
 async def test_the_first_line_of_a_block_is_searched_without_its_fields(agent: Agent) -> None:

@@ -83,7 +83,7 @@ async def test_an_unknown_section_and_the_outline_say_which_there_are(agent: Age
         "¦ Entries 1-3 of 61. Next: the same call with offset=4.\n"
         "(Read one with section, or with offset and limit by the lines in brackets.)"
     )
-    on = await agent.read(artifact_id=page, section="outline", limit=3, offset=3)
+    on = await agent.read(artifact_id=page, section="outline", limit=3, offset=4)
     assert "  s4 Part 2 (64-94)" in on.text
 
 

@@ -77,7 +77,12 @@ def cut(inputs: CardInput) -> tuple[Card, str, int]:
     composition = _compose(inputs) or _assemble(smallest, None, None)
     if composition[2] <= inputs.budget:
         return composition
-    return _assemble(replace(smallest, facts=replace(inputs.facts, path=None)), None, None)
+    shorter = replace(smallest, facts=replace(inputs.facts, path=None))
+    composition = _assemble(shorter, None, None)
+    if composition[2] <= inputs.budget:
+        return composition
+    # The first line can name fields, their times and a form of the payload; the ID and the next call are worth more.
+    return _assemble(replace(shorter, facts=replace(shorter.facts, fields=None, form=None)), None, None)
 
 
 def choose_budget(inputs: CardInput) -> int:

@@ -307,7 +307,8 @@ class _Choice:
         self.weights = weigh(hits, self._terms.terms)
         self.extents = regions(hits, self.weights, self._part.size)
         self.notices = _notices(self._terms, hits.end, self._part.size, full=scanner.full)
-        self._counts = {number: f"{count:,}" for number, count in Counter(hits.terms.tolist()).items()}
+        counts: Counter[int] = Counter(hits.terms.tolist())
+        self._counts = {number: f"{count:,}" for number, count in counts.items()}
         self._counts |= dict.fromkeys(hits.everywhere.difference(self.weights.missing), "everywhere")
         self._is_answered = not self._concise or coverage(hits, self.weights, self._terms.terms) >= _ANSWERING_SHARE
         parts = [self._part.at_hand(extent) for extent in self.extents]
