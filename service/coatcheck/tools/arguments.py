@@ -394,14 +394,7 @@ def _span(reader: _ArgumentReader) -> tuple[ReadStart | None, int | None]:
     offset, range_ = reader.position("offset"), reader.position("range")
     head, tail = reader.integer("head"), reader.integer("tail")
     limit, end = reader.integer("limit"), reader.integer("end")
-    for name, number in (("head", head), ("tail", tail), ("end", end)):
-        if number is not None and number < 0:
-            reader.notes.append(f"{reader.called[name]} must be at least 1 and was left out.")
-    if offset is not None or range_ is not None:
-        used = "range" if offset is None else "offset"
-        unused = (("range", used == "offset" and range_ is not None), ("tail", tail is not None and tail > 0))
-        for name in [name for name, has in unused if has]:
-            reader.notes.append(f"{reader.called[used]} was used, and {reader.called[name]} was left out.")
+    _note_unused(reader, {"head": head, "tail": tail, "end": end}, has_offset=offset is not None, range_=range_)
     if offset is None:
         offset = range_
     if offset is None and tail is not None and tail > 0:
@@ -423,6 +416,19 @@ def _span(reader: _ArgumentReader) -> tuple[ReadStart | None, int | None]:
         first, last = min(line, end), max(line, end)
         return ReadStart(first, offset.inside if first == line else 0), limit or last - first + 1
     return ReadStart(line, offset.inside), limit
+
+
+def _note_unused(
+    reader: _ArgumentReader, numbers: dict[str, int | None], *, has_offset: bool, range_: ReadStart | None
+) -> None:
+    """Notes the parameters of a span that are negative, or have no effect beside an offset or a range."""
+    for name, number in numbers.items():
+        if number is not None and number < 0:
+            reader.notes.append(f"{reader.called[name]} must be at least 1 and was left out.")
+    if has_offset or range_ is not None:
+        used = reader.called["offset" if has_offset else "range"]
+        unused = (("range", has_offset and range_ is not None), ("tail", (numbers["tail"] or 0) > 0))
+        reader.notes += [f"{used} was used, and {reader.called[name]} was left out." for name, has in unused if has]
 
 
 def _plain(name: str) -> str:
