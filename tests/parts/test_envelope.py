@@ -158,3 +158,10 @@ def test_envelopes_in_envelopes_end_somewhere() -> None:
     assert opened is None or len(render(opened)) <= len(text)
     assert open_envelope(b'{"a":' * 20_000 + b"1" + b"}" * 20_000) is None
     assert open_envelope(b'{"a":' + b"[" * 500 + b"]" * 500 + b"}") is None
+
+
+def test_an_emoji_in_json_that_was_cut_off_is_one_character() -> None:
+    written = json.dumps({"content": "\n".join(f"line {n} says \U0001f600 and Grüße" for n in range(60))})[:-300]
+    envelope = open_envelope(written.encode())
+    assert envelope is not None
+    assert "line 7 says \U0001f600 and Grüße\n" in envelope.texts[0][1]

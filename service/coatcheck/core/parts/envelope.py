@@ -284,7 +284,7 @@ def _open_literals(data: bytes) -> Envelope | None:
     for run in runs:
         before = text[at : run[0].start()]
         name = _NAME.search(before[-_NAME_CHARS:])
-        texts.append((name[1] if name else "text", "".join(_ESCAPE.sub(_unescape, match[2]) for match in run)))
+        texts.append((name[1] if name else "text", _unescape_run(run)))
         around += (before, "…")
         at = run[-1].end()
     around_text = "".join([*around, text[at:]])
@@ -303,6 +303,12 @@ def _is_json(data: bytes) -> bool:
     except JSON_FAULTS:
         return False
     return True
+
+
+def _unescape_run(run: list[re.Match[str]]) -> str:
+    text = "".join(_ESCAPE.sub(_unescape, match[2]) for match in run)
+    # JSON writes a character beyond U+FFFF, such as an emoji, as the two escapes of a surrogate pair.
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _unescape(match: re.Match[str]) -> str:
