@@ -259,6 +259,12 @@ async def test_the_smallest_card_keeps_its_budget_whatever_its_first_line_could_
     assert f"[{card['id']}" in card["text"]
 
 
+async def test_leaving_out_view_is_advised_only_where_it_was_given(agent: Agent) -> None:
+    artifact_id = await agent.put(json.dumps([{"id": n, "name": f"n{n}"} for n in range(400)], indent=2))
+    for search in ({"pattern": "zebra"}, {"query": "zebra stripes"}):
+        assert "leave out view" not in (await agent.read(artifact_id=artifact_id, **search)).text
+
+
 async def test_the_first_line_of_a_block_is_searched_without_its_fields(agent: Agent) -> None:
     lines = [
         json.dumps({"timestamp": f"2026-11-28T{n // 3600:02d}:{n // 60 % 60:02d}:{n % 60:02d}Z", "level": "info"})[:-1]

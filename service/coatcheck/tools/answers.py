@@ -138,11 +138,14 @@ def within(reading: ViewReading, times: str = "") -> str:
     return f"{part} without {names} ({f'{times}; ' if times else ''}view=raw shows all)" if names else part
 
 
-def lacks(reading: ViewReading) -> list[str]:
-    """Returns sentences about the parts of the payload that a search of this view does not reach."""
+def lacks(reading: ViewReading, *, asked_raw: bool) -> list[str]:
+    """Returns sentences about the parts of the payload that a search of this view does not reach.
+
+    `asked_raw`: the call asked for the raw view.
+    """
     artifact = reading.artifact
     sentences: list[str] = []
-    if reading.view == "raw" and not is_plain(artifact.facts):
+    if asked_raw and reading.view == "raw" and not is_plain(artifact.facts):
         sentences.append("Its original bytes were searched, not the text in them: leave out view.")
     elif is_binary(artifact):
         sentences.append("Only its text was searched, not its pictures.")

@@ -56,7 +56,8 @@ class PatternSearch:
         )
         got, notes = await self._matches(reading, ask)
         if not got.shown:
-            return plain(_no_match(reading, got, ask, [*notes, *clip_notes(arguments.notes)]))
+            notes = [*lacks(reading, asked_raw=arguments.raw), *notes, *clip_notes(arguments.notes)]
+            return plain(_no_match(reading, got, ask, notes))
         safe_text = show(got.text)
         which = f"{got.windows[0].line}-{got.windows[-1].line} of {lines}"
         inside = within(reading)
@@ -170,7 +171,7 @@ def _no_match(reading: ViewReading, got: SearchAnswer, ask: PatternSearchRequest
         first = f'No match for "{pattern}" from line {on} on {where}. Leave out offset to search all of it.'
     else:
         first = f'No match for "{pattern}" {where}, upper or lower case. Try fewer or other words, or part of a word.'
-    return " ".join([first, *lacks(reading), *notes])
+    return " ".join([first, *notes])
 
 
 def _shorten(pattern: str) -> str:

@@ -250,7 +250,7 @@ class ReadArtifact:
         on = (
             ["Best first. Read around a passage with offset, or search with pattern."]
             if got.windows
-            else lacks(reading)
+            else lacks(reading, asked_raw=arguments.raw)
         )
         last = [*on, *clip_notes(arguments.notes)]
         part = f"passages for the query{within(reading)}"
