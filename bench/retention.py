@@ -12,6 +12,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from bench import expiry
+from coatcheck.adapters.redaction_rules import Masks
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.schema import migrate
@@ -30,7 +32,9 @@ from coatcheck.core.retention.jobs import WHOLE_STORE, RetentionJob, RunOutcome
 from coatcheck.jobs.schedule import PeriodicJob, repeat
 from coatcheck.ports.telemetry import Clock
 from coatcheck.runtime.noop_telemetry import UNMETERED
+from coatcheck.storing.find import SessionNames
 from coatcheck.storing.ledger import NoteReads, ReadLog
+from coatcheck.storing.redaction import RedactionPolicy
 from coatcheck.upkeep.clock_jumps import ClockJumpGuard
 from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.upkeep.maintenance import Maintenance, maintenance_lease
@@ -95,7 +99,8 @@ async def _plans(name: str, catalog: Any) -> None:  # noqa: ANN401 - either cata
         return clock.now()
 
     deletions = _deletion_clock(catalog, clock)
-    plan = PlanRetention(catalog, deletions, _new_id, grace=GRACE, flush_reads=now)
+    names = SessionNames(catalog, RedactionPolicy("off", Masks(), ThreadPoolExecutor()))
+    plan = PlanRetention(catalog, deletions, _new_id, grace=GRACE, flush_reads=now, session_names=names)
     runs = RunRetention(catalog, deletions, plan, _new_id, me="bench", tombstone_life=timedelta(days=30))
     whole = replace(WHOLE_STORE, namespace="default")
     session = replace(whole, session="s77")

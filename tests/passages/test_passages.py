@@ -114,7 +114,7 @@ async def test_of_a_document_it_is_said_that_its_text_is_another_view(shelf: Rea
         for asked in (asking(shelf)(CALLER, number, query="river"), shelf.read(number)):
             with pytest.raises(CoatcheckError) as caught:
                 await asked
-            assert (caught.value.code, "Use view=text for the text of what is in it" in caught.value.detail) == (
+            assert (caught.value.code, "Use view=text to read the text in it" in caught.value.detail) == (
                 Code.NOT_TEXT,
                 said,
             )
