@@ -103,7 +103,8 @@ class UploadSession:
         The removal is completed even if the caller's task is cancelled. A storage that has refused the payload may take
         long to answer; then the removal continues in the background.
         """
-        self._drop_held_bytes()  # what is still being digested must reserve nothing after this
+        if self._reserved_bytes or self._pending:  # what is still being digested must reserve nothing after this
+            self._drop_held_bytes()
         if self._is_kept() or not (self.begun or self._pending or self._committing):
             return
         # The removal is a shielded task of its own, because a cancelled caller must not stop it half-way.

@@ -86,7 +86,12 @@ def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> 
     Raises TransactionConflict if another replica has used up the room that was claimed, and NamespaceClosing if the
     transaction adds an artifact to a namespace that is being deleted.
     """
-    waiting = {namespace: sums for namespace, sums in _sums(conn).items() if _changes(sums)}
+    # If a limit was checked, it must be checked again at the end, even if all sums are zero.
+    waiting = {
+        namespace: sums
+        for namespace, sums in _sums(conn).items()
+        if sums.bytes or sums.artifacts or sums.reserved or sums.stores or sums.row_usage is not None
+    }
     _sums(conn).clear()
     if not waiting:
         return
@@ -103,11 +108,6 @@ def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> 
         # and the commit.
         if sums.stores and usage_rows[0][0] is not None:
             raise NamespaceClosing(namespace)
-
-
-def _changes(sums: _Sum) -> bool:
-    # If a limit was checked, it must be checked again at the end, even if all sums are zero.
-    return bool(sums.bytes or sums.artifacts or sums.reserved or sums.stores or sums.row_usage is not None)
 
 
 def _most(sums: _Sum) -> dict[str, int]:
