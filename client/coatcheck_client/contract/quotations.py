@@ -216,6 +216,12 @@ class _Plain:
         return self._from[number] + min(place - self._to[number], self._ends[number] - self._from[number] - 1)
 
 
+def clip_match(text: str) -> str:
+    """Returns the text of a match with at most MATCH_CHARS characters; "…" stands for its middle if it is longer."""
+    half = MATCH_CHARS // 2
+    return text if len(text) <= MATCH_CHARS else f"{text[: half - 1]}…{text[-half:]}"
+
+
 def _undone(match: re.Match[str]) -> list[tuple[str, int]]:
     """Returns what replaces a match, with original positions; empty if the match stays as it is."""
     start = match.start()

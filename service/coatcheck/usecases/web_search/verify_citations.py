@@ -28,7 +28,7 @@ from coatcheck.core.views.window import Extent, Position, Span, Window, chars, d
 from coatcheck.reading.positions import at_byte, place_of
 from coatcheck.reading.view import OpenView, ViewReading
 from coatcheck.runtime.work_placement import in_pool
-from coatcheck_client.contract.quotations import MATCH_CHARS, Difference, QuotationMatch, Verdict, verify
+from coatcheck_client.contract.quotations import Difference, QuotationMatch, Verdict, clip_match, verify
 
 MAX_QUOTATIONS: Final = 100
 """Maximum quotations in one call."""
@@ -233,9 +233,8 @@ def _verify(quote: str, source: _Source, within: Extent | None, fields: LineFiel
         return match
     # The positions in the shown text are translated to positions in the stored text, to which the answer refers.
     start, end = (chars(source.data[: visible_text.cut(at)[0]]) for at in (rendered.at.start, rendered.at.end))
-    if end - start > MATCH_CHARS:
-        return match
-    return replace(rendered, at=Extent(start, end), text=source.text[start:end])
+    # What a read does not show, such as encoded bytes, may be much longer than what was quoted.
+    return replace(rendered, at=Extent(start, end), text=clip_match(source.text[start:end]))
 
 
 def _within(source: _Source, cited: Extent) -> Extent:
