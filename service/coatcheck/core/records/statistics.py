@@ -20,7 +20,7 @@ _EUROPEAN: Final = re.compile(r"\s*[-+]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+\s*", re.
 """Matches a number with a decimal comma, and with points between its thousands, or without."""
 _NUMBER_CHARS: Final = frozenset("0123456789.+-eE ")
 """Characters of numbers as programs write them."""
-_UNIT: Final = re.compile(r"(\s*[-+]?[\d.,]*\d\.?(?:[eE][-+]?\d+)?)(\s?(?:%|[a-zA-Zµ]{1,5}))?\s*", re.ASCII)
+_UNIT: Final = re.compile(r"(\s*[-+]?[\d.,]*\d(?:[eE][-+]?\d+)?)(\s?(?:%|[a-zA-Zµ]{1,5}))?\s*", re.ASCII)
 _TIME: Final = re.compile(
     r"(\d{4}([-/.])\d\d\2\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?)?)(Z| ?[+-]\d\d:?\d\d(?: [A-Z]{3,4})?)?",
     re.ASCII,
