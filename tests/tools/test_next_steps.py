@@ -48,7 +48,7 @@ async def test_an_outline_says_how_its_entries_are_read(
 
 
 async def test_the_columns_of_a_page_without_lines_are_not_read_by_lines(agent: Agent) -> None:
-    answer = await agent.read(artifact_id=await agent.put(TABLE, kind="table"), section="outline", offset=2)
+    answer = await agent.read(artifact_id=await agent.put(TABLE, kind="table"), section="outline", offset=3)
     assert answer.last == "(Read it with offset and limit, or search it with pattern.)"
 
 
@@ -174,7 +174,7 @@ async def test_an_outline_past_its_end_says_which_offsets_there_are(agent: Agent
     for offset, said in ((100_000, "Offset 100000 is past"), (10**30, "The offset is far past")):
         answer = await agent.read(artifact_id=artifact_id, section="outline", offset=offset)
         assert answer.text == (
-            f"{said} the end: {artifact_id} has 4 entries. Use an offset from 0 to 3, or leave it out."
+            f"{said} the end: {artifact_id} has 4 entries. Use an offset from 1 to 4, or leave it out."
         )
 
 
