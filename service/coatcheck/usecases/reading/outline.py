@@ -287,7 +287,7 @@ def _nothing(reading: ViewReading) -> str:
 
 
 def _past_end(reading: ViewReading, offset: int, total: int, first: int) -> CoatcheckError:
-    subject = f"Offset {offset + first} is past" if offset < NUMBER_LIMIT else "The offset is far past"
+    subject = f"Offset {offset + first} is past" if offset + first < NUMBER_LIMIT else "The offset is far past"
     last = f"from {first} to {total - 1 + first}" if total > 1 else f"of {first}"
     return CoatcheckError(
         Code.OFFSET_PAST_END,
