@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,8 +22,10 @@ from coatcheck.adapters.sql.sqlite.writer import GroupWriter
 from coatcheck.core import ids
 from coatcheck.core.artifact import DeclaredMetadata, Gone
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.retention.audit import Hold
 from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, IngestResult, PatchArtifact, StoreView, Touch
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
+from coatcheck.ports.decisions import PlaceHold, ReleaseHold
 from coatcheck.ports.maintenance import (
     DeadBlob,
     ExpireArtifacts,
@@ -396,3 +398,25 @@ async def _explain_everything(catalog: SqliteCatalog) -> None:
     # A sort of what was asked for one by one is no longer than the question.
     sorts = [sql for step, sql in steps if "TEMP B-TREE FOR ORDER BY" in step]
     assert [sql for sql in sorts if "json_each" not in sql] == []
+
+
+async def test_a_hold_that_an_earlier_release_let_end_after_the_year_9999_is_listed_and_released(
+    catalog: SqliteCatalog,
+) -> None:
+    end = datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone(timedelta(hours=-5)))
+    hold = Hold(
+        id="hold_00ff12ab34cd56ef",
+        namespace="acme",
+        session=None,
+        number=None,
+        reason="case 7",
+        made_by="tester",
+        at=START,
+        until=end,
+    )
+    assert await catalog.commit(PlaceHold(hold=hold)) is True
+    shown = replace(hold, until=datetime.max.replace(tzinfo=UTC))
+    assert await catalog.holds("acme") == [shown]
+    assert await catalog.covering_holds("acme", [], [], START) == [shown]
+    assert await catalog.commit(ReleaseHold(id=hold.id, namespace="acme", now=START)) == shown
+    assert await catalog.holds("acme") == []

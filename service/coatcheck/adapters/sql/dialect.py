@@ -34,6 +34,8 @@ from typing_extensions import override
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 """The moment that SQLite stores as 0."""
+_LAST = datetime.max.replace(tzinfo=UTC)
+"""The last moment of the year 9999, after which Python has no moments."""
 
 
 def microseconds(moment: datetime) -> int:
@@ -45,6 +47,7 @@ class UtcDateTime(TypeDecorator[datetime]):
     """An aware UTC datetime to the microsecond: an integer on SQLite, timestamptz on PostgreSQL.
 
     SQLite has no type for times. Texts would have no time zone, and texts of different formats would not sort by time.
+    A later moment than the year 9999 has, which SQLite's integer may be, is read as the last one of that year.
     """
 
     impl = DateTime(timezone=True)
@@ -66,7 +69,11 @@ class UtcDateTime(TypeDecorator[datetime]):
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
         if value is None or dialect.name != "sqlite":
             return value
-        return _EPOCH + timedelta(microseconds=value)
+        try:
+            return _EPOCH + timedelta(microseconds=value)
+        # Releases before 0.11 stored the end of a hold with any offset from UTC. PostgreSQL's driver refused these.
+        except OverflowError:
+            return _LAST
 
 
 class Many(TypeDecorator[Collection[Any]]):
