@@ -206,13 +206,15 @@ async def test_what_covers_an_artifact_is_found_with_it_but_no_more_than_ten_of_
     ]
     for hold in (*covering, *others):
         assert await catalog.commit(PlaceHold(hold=hold)) is True
-    assert await catalog.covering_holds("acme", [first], ["s"], LATER) == covering
-    assert await catalog.covering_holds("acme", [first], ["s"], later) == [covering[0], covering[2]]
-    assert await catalog.covering_holds("acme", [first, second], [], LATER) == [covering[0], covering[2], others[2]]
-    assert await catalog.covering_holds("other", [first], [], LATER) == []
+    assert await catalog.covering_holds("acme", {first: "another"}, LATER) == {first: covering}
+    assert await catalog.covering_holds("acme", {first: None}, later) == {first: [covering[0], covering[2]]}
+    both = {first: covering, second: [*covering[1:], others[2]], 1: [covering[2], others[0]], 2: [covering[2]]}
+    assert await catalog.covering_holds("acme", {first: None, second: None, 1: "t", 2: None}, LATER) == both
+    assert await catalog.covering_holds("other", {first: None}, LATER) == {first: []}
     for number in range(20):
         await catalog.commit(PlaceHold(hold=holding(second, id=f"hold_00000000000001{number:02}")))
-    assert len(await catalog.covering_holds("acme", [first, second], ["s"], LATER)) == 3 + 10
+    both = await catalog.covering_holds("acme", {first: None, second: None}, LATER)
+    assert (both[first], len(both[second])) == (covering, 10)
 
 
 async def test_only_what_is_there_can_be_held(catalog: Everything) -> None:

@@ -54,6 +54,22 @@ def test_a_session_is_shown_masked_and_filters_and_links_take_both_names(tmp_pat
         assert service.client.delete(f"/v1/sessions/{SHOWN}").json()["deleted"] == 1
 
 
+@pytest.mark.parametrize("mode", ["off", "shown"])
+def test_an_artifact_shows_the_holds_on_its_own_session_also_if_others_are_shown_alike(
+    tmp_path: Path, mode: str
+) -> None:
+    with serving(tmp_path, redaction=mode) as service:
+        names = (SESSION, SESSION[:-1] + "D", SHOWN)
+        held, *others = [service.post(f"of {name}\n", session=name)["id"] for name in names]
+        hold = service.client.post("/v1/admin/holds", json={"reason": "case 7", "session": SESSION}).json()["id"]
+        listed = {each["id"]: [one["id"] for one in each["holds"]] for each in service.get("/v1/artifacts")["items"]}
+        assert listed == {held: [hold], **{each: [] for each in others}}
+        for each, holds in listed.items():
+            described = service.get(f"/v1/artifacts/{each}")["artifact"]["holds"]
+            changed = service.client.patch(f"/v1/artifacts/{each}", json={"labels": ["a"]}).json()["holds"]
+            assert [one["id"] for one in described] == [one["id"] for one in changed] == holds
+
+
 @pytest.mark.parametrize("mode", ["stored", "refuse"])
 def test_a_session_that_cannot_be_masked_is_refused(tmp_path: Path, mode: str) -> None:
     with serving(tmp_path, redaction=mode) as service:

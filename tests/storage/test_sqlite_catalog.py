@@ -417,6 +417,6 @@ async def test_a_hold_that_an_earlier_release_let_end_after_the_year_9999_is_lis
     assert await catalog.commit(PlaceHold(hold=hold)) is True
     shown = replace(hold, until=datetime.max.replace(tzinfo=UTC))
     assert await catalog.holds("acme") == [shown]
-    assert await catalog.covering_holds("acme", [], [], START) == [shown]
+    assert await catalog.covering_holds("acme", {1: None}, START) == {1: [shown]}
     assert await catalog.commit(ReleaseHold(id=hold.id, namespace="acme", now=START)) == shown
     assert await catalog.holds("acme") == []

@@ -102,7 +102,7 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
             keys=AdministerKeys(catalog, clock, secrets.token_bytes),
             namespaces=AdministerNamespaces(catalog, clock),
             policies=policies,
-            holds=Holds(catalog, clock, secrets.token_bytes, self.session_names),
+            holds=Holds(catalog, clock, secrets.token_bytes, self.session_names, self.fallback),
             usage=ShowUsage(catalog, policies),
             empty_namespace=EmptyNamespace(catalog, clock, policies, tombstone_life=TOMBSTONE_LIFE),
             retention=self._retention(deps, content),

@@ -1,6 +1,6 @@
 """A SQLite catalogue that fails when a test says so."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -38,11 +38,11 @@ class FaultyCatalog(SqliteCatalog):
 
     @override
     async def covering_holds(
-        self, namespace: str, numbers: Collection[int], sessions: Collection[str], now: datetime, /
-    ) -> list[Hold]:
+        self, namespace: str, sessions: Mapping[int, str | None], now: datetime, /
+    ) -> dict[int, list[Hold]]:
         self._refuse()
         self.hold_queries += 1
-        return await super().covering_holds(namespace, numbers, sessions, now)
+        return await super().covering_holds(namespace, sessions, now)
 
     @override
     async def check_reads(self) -> None:

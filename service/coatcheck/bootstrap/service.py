@@ -321,7 +321,7 @@ def _services(
         keys=AdministerKeys(catalog, clock, secrets.token_bytes, base.authenticate.require),
         namespaces=AdministerNamespaces(catalog, clock),
         policies=policies,
-        holds=Holds(catalog, clock, secrets.token_bytes, session_names),
+        holds=Holds(catalog, clock, secrets.token_bytes, session_names, deps.fallback),
         usage=ShowUsage(catalog, policies),
         empty_namespace=EmptyNamespace(catalog, clock, policies, tombstone_life=base.tombstone_life),
         retention=administer_retention(base, session_names),

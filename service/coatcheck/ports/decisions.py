@@ -3,7 +3,7 @@
 Administrators set policies, place holds and delete namespaces.
 """
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from datetime import datetime
 from typing import ClassVar, Generic, Protocol, TypeVar
 
@@ -193,11 +193,12 @@ class Decisions(Commits, Protocol):
         ...
 
     async def covering_holds(
-        self, namespace: str, numbers: Collection[int], sessions: Collection[str], now: datetime, /
-    ) -> list[Hold]:
-        """Returns the holds in force at `now` on these artifacts, these sessions or the namespace, in order of ID.
+        self, namespace: str, sessions: Mapping[int, str | None], now: datetime, /
+    ) -> dict[int, list[Hold]]:
+        """Returns by number the holds in force at `now` that cover each artifact, in order of ID.
 
-        It returns at most MAX_NAMED_HOLDS for each artifact, each session and the namespace. It makes one query,
+        It returns at most MAX_NAMED_HOLDS for each. `sessions` has the artifacts' numbers, each with the session of an
+        artifact that is not stored yet; a stored artifact's session is read from the catalogue. It makes two queries,
         however many artifacts there are.
         """
         ...

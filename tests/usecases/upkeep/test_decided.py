@@ -42,7 +42,9 @@ class Office:
         self.extend = replace(harness.extend, rules=self.policies.now)
         self.forget = replace(harness.forget, policies=self.policies)
         self.forget_session = replace(harness.forget_session, policies=self.policies)
-        self.holds = Holds(decisions, harness.clock, lambda count: bytes(range(count)), harness.session_names)
+        self.holds = Holds(
+            decisions, harness.clock, lambda count: bytes(range(count)), harness.session_names, harness.fallback
+        )
         self.empty = EmptyNamespace(decisions, harness.clock, self.policies, tombstone_life=TOMBSTONE_LIFE)
 
     async def decide(self, policy: Policy, **part: str) -> None:

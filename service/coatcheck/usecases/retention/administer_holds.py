@@ -19,7 +19,6 @@ from coatcheck.core.artifact import Artifact, Caller, Gone
 from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.core.keys import check_page_limit, is_everywhere, not_a_cursor, resolve_administered, resolve_listed
 from coatcheck.core.retention.audit import (
-    MAX_NAMED_HOLDS,
     MAX_REASON_CHARS,
     By,
     Hold,
@@ -29,6 +28,7 @@ from coatcheck.core.retention.audit import (
 )
 from coatcheck.ports.decisions import Decisions, PlaceHold, ReleaseHold
 from coatcheck.ports.telemetry import Clock
+from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.storing.find import SessionNames, gone_error, not_found
 
 _ID_BYTES = 8
@@ -53,6 +53,8 @@ class Holds:
     """Returns the given number of random bytes; no two calls return the same bytes."""
     session_names: SessionNames
     """Masks the names of sessions in all holds that are returned, except by `covering`."""
+    fallback: FallbackBuffer
+    """The payloads that wait to be stored, which holds may cover."""
 
     async def place(
         self,
@@ -142,28 +144,23 @@ class Holds:
     async def covering(self, artifacts: Sequence[Artifact]) -> Sequence[tuple[Hold, ...] | None]:
         """Returns for each artifact the holds that cover it, in the order of their IDs, at most MAX_NAMED_HOLDS each.
 
-        All artifacts must be in one namespace. The result is None for each artifact while storage does not answer,
-        because artifacts in the fallback buffer can be shown without storage.
+        All artifacts must be in one namespace; their sessions' names may be masked. The result is None for each
+        artifact while storage does not answer, because artifacts in the fallback buffer can be shown without storage.
         """
         if not artifacts:
             return ()
-        numbers = [ids.parse(each.id) for each in artifacts]
-        sessions = {each.declared.session for each in artifacts if each.declared.session is not None}
+        namespace, numbers = artifacts[0].namespace, [ids.parse(each.id) for each in artifacts]
+        # The artifacts may have the masked names of their sessions, which several sessions may share.
+        waiting = self.fallback.sessions()
+        sessions = {number: waiting.get((namespace, number)) for number in numbers}
         try:
-            holds = await self.decisions.covering_holds(artifacts[0].namespace, numbers, sessions, self.clock.now())
+            holds = await self.decisions.covering_holds(namespace, sessions, self.clock.now())
         # An artifact in the fallback buffer can be shown without storage. Its holds are then not known.
         except CoatcheckError as error:
             if error.code is not Code.STORAGE_UNAVAILABLE:
                 raise
             return [None] * len(artifacts)
-        return [
-            tuple(
-                hold
-                for hold in holds
-                if hold.number in {number, None} and hold.session in {each.declared.session, None}
-            )[:MAX_NAMED_HOLDS]
-            for each, number in zip(artifacts, numbers, strict=True)
-        ]
+        return [tuple(holds[number]) for number in numbers]
 
     async def list(self, caller: Caller, namespace: str | None, *, after: str | None, limit: int) -> HoldsPage:
         """Returns a page of holds, ordered by ID, including holds that have ended.

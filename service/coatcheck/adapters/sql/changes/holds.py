@@ -7,7 +7,7 @@ hold then waits until the deletions that have begun are over, and later deletion
 other, and they wait for a hold only as long as its insert takes. SQLite has only one writer and needs no lock.
 """
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
@@ -134,12 +134,16 @@ def _conflict(hold_ids: set[str]) -> HoldConflict | None:
 
 
 def covering_holds(
-    conn: Connection, namespace: str, numbers: Collection[int], sessions: Collection[str], now: datetime
-) -> list[Hold]:
-    """Returns the holds on these artifacts, on these sessions or on the namespace, in the order of their IDs.
+    conn: Connection, namespace: str, sessions: Mapping[int, str | None], now: datetime
+) -> dict[int, list[Hold]]:
+    """Returns by number the holds that cover each artifact, in the order of their IDs, at most MAX_NAMED_HOLDS each.
 
-    Returns at most MAX_NAMED_HOLDS holds for each artifact, for each session and for the namespace.
+    `sessions` has the numbers, each with the session of an artifact that has no row; otherwise the row has its session.
     """
+    stored = select(artifacts.c.number, artifacts.c.session).where(
+        artifacts.c.namespace == namespace, artifacts.c.number.in_(sessions)
+    )
+    sessions = {**sessions, **{row.number: row.session for row in conn.execute(stored)}}
     # The limit applies to each artifact and session separately, so that many holds on one do not hide those on others.
     rank = func.row_number().over(partition_by=(holds.c.number, holds.c.session), order_by=holds.c.id).label("rank")
     whole = holds.c.number.is_(None)
@@ -147,14 +151,20 @@ def covering_holds(
         *(
             select(*holds.c, rank).where(holds.c.namespace == namespace, _LASTS, covers)
             for covers in (
-                holds.c.number.in_(numbers),
-                whole & holds.c.session.in_(sessions),
+                holds.c.number.in_(sessions),
+                whole & holds.c.session.in_(set(sessions.values()) - {None}),
                 whole & holds.c.session.is_(None),
             )
         )
     ).subquery()
     statement = select(ranked).where(ranked.c.rank <= MAX_NAMED_HOLDS).order_by(ranked.c.id)
-    return [rows.struct_of(Hold, row) for row in conn.execute(statement, {"now": now})]
+    candidates = [rows.struct_of(Hold, row) for row in conn.execute(statement, {"now": now})]
+    return {
+        number: [hold for hold in candidates if hold.number in {number, None} and hold.session in {session, None}][
+            :MAX_NAMED_HOLDS
+        ]
+        for number, session in sessions.items()
+    }
 
 
 def list_holds(
