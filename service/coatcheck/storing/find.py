@@ -229,6 +229,15 @@ def not_found() -> CoatcheckError:
     )
 
 
+def still_waiting() -> CoatcheckError:
+    """Returns the error for a change that needs the row of an artifact that still waits in memory to be stored."""
+    return CoatcheckError(
+        Code.STORAGE_UNAVAILABLE,
+        "The artifact is still waiting to be stored, and can be neither changed nor held before that. Retry the same "
+        "call.",
+    )
+
+
 _WHY = {
     "expired": "expired",
     "deleted": "was deleted",

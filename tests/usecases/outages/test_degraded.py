@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from itertools import count
 from typing import Any, cast
 
 import pytest
@@ -20,6 +21,7 @@ from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_request import Receipt
 from coatcheck.usecases.operations.flush_fallback import FlushFallback
+from coatcheck.usecases.retention.administer_holds import Holds
 from support.clock import INSTANT
 from support.harness import CALLER, GRACE, LEASE, Harness, flushing, readiness_of
 from support.intercepting_catalog import InterceptingCatalog
@@ -336,6 +338,25 @@ async def test_what_is_deleted_or_expires_while_it_waits_is_never_stored(harness
     assert (world.fallback.count, harness.count("artifacts")) == (0, 0)
     for receipt in (one, of_session, brief):
         assert await code_of(world.found(receipt.id)) is Code.ARTIFACT_NOT_FOUND
+
+
+async def test_what_waits_is_held_with_its_session_and_by_itself_once_it_is_stored(harness: Harness) -> None:
+    world = Degraded(harness, "blobs", Fault())
+    receipt = await world.put(LARGE, said={"session": "s"})
+    names = count()
+    holds = Holds(
+        harness.catalog, harness.clock, lambda _: next(names).to_bytes(8), harness.session_names, world.fallback
+    )
+    of_session = await holds.place(CALLER, None, reason="case 7", session="s")
+    place = partial(holds.place, CALLER, None, reason="case 7", number=ids.parse(receipt.id))
+    assert await code_of(place()) is Code.STORAGE_UNAVAILABLE
+    waiting = (await world.found(receipt.id)).artifact
+    assert await holds.covering([waiting]) == [(of_session,)]
+    world.fault.down = False
+    harness.clock.forward(PAUSE)
+    assert await world.write_through() == 1
+    placed = await place()
+    assert await holds.covering([waiting]) == [(of_session, placed)]
 
 
 @pytest.mark.parametrize("whole_session", [False, True])

@@ -7,14 +7,13 @@ from datetime import datetime
 from msgspec import UNSET, UnsetType
 
 from coatcheck.core.artifact import Artifact, Caller, Gone
-from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import ADMIN
 from coatcheck.core.policies.policy import NO_RULES, Rules, check_idle_ttl, resolve_terms
 from coatcheck.ports.artifacts import PatchArtifact
 from coatcheck.ports.catalog import Catalog, FoundArtifact
 from coatcheck.ports.telemetry import Clock
 from coatcheck.storing.fallback_buffer import FallbackBuffer
-from coatcheck.storing.find import gone_error, not_found, require_seen
+from coatcheck.storing.find import gone_error, not_found, require_seen, still_waiting
 from coatcheck.storing.ledger import NoteReads
 from coatcheck.storing.redaction import RedactionPolicy
 
@@ -67,10 +66,7 @@ class Extend:
         await require_seen(self.catalog, self.fallback, caller, number, now)
         # A payload in the fallback buffer has no row yet that could change, and the change that stores it is fixed.
         if self.fallback.find(caller.namespace, number, now) is not None:
-            raise CoatcheckError(
-                Code.STORAGE_UNAVAILABLE,
-                "The artifact is still waiting to be stored, and cannot change before that. Retry the same call.",
-            )
+            raise still_waiting()
 
         async def change() -> Artifact | Gone | None:
             return await self.catalog.commit(

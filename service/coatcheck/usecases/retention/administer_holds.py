@@ -29,7 +29,7 @@ from coatcheck.core.retention.audit import (
 from coatcheck.ports.decisions import Decisions, PlaceHold, ReleaseHold
 from coatcheck.ports.telemetry import Clock
 from coatcheck.storing.fallback_buffer import FallbackBuffer
-from coatcheck.storing.find import SessionNames, gone_error, not_found
+from coatcheck.storing.find import SessionNames, gone_error, not_found, still_waiting
 
 _ID_BYTES = 8
 """Number of random bytes in a hold's ID."""
@@ -84,7 +84,7 @@ class Holds:
 
         Raises:
             CoatcheckError: `invalid_request`; `artifact_not_found`; `artifact_gone`; `forbidden`;
-                `storage_unavailable`.
+                `storage_unavailable`, also while the artifact still waits in memory to be stored.
         """
         if until is not None and life is not None:
             raise two_ends()
@@ -105,7 +105,11 @@ class Holds:
             at=now,
             until=until,
         )
+        # The buffer is asked first, because the payload may be stored while the hold is being placed.
+        is_waiting = number is not None and self.fallback.find(namespace, number, now) is not None
         outcome = await self.decisions.commit(PlaceHold(hold=hold, by=By.of(caller)))
+        if is_waiting and outcome is not True:
+            raise still_waiting()
         if outcome is None:
             raise not_found()
         if isinstance(outcome, Gone):
