@@ -122,7 +122,7 @@ def test_an_output_is_added_after_the_last_message_of_the_model_where_several_co
     body: Json = {"system": "s", "messages": [*asking, {"role": "user", "content": outputs}]}
     body["messages"].append({"role": "assistant", "content": "done"})
     missing = {"type": "tool_result", "tool_use_id": "t1", "content": MISSING, "is_error": True}
-    assert mended_messages(body) == [*asking, {"role": "user", "content": [missing, *outputs]}, body["messages"][-1]]
+    assert mended_messages(body) == [*asking, {"role": "user", "content": [*outputs, missing]}, body["messages"][-1]]
     del body["messages"][2]
     body["messages"][2:] = [{"role": "user", "content": "go on"}]
     three = [{**missing, "tool_use_id": f"t{n}"} for n in range(3)]
@@ -130,12 +130,59 @@ def test_an_output_is_added_after_the_last_message_of_the_model_where_several_co
     assert mended_messages(body) == [*asking, {"role": "user", "content": [*three, text]}]
 
 
-def mended_messages(body: Json) -> Json:
+def mended_messages(body: Json, key: str = "messages") -> Json:
     """The messages of a body without its faults."""
     index = index_of(body)
     mended = mend(body, index, find_faults(index)).body
     assert find_faults(index_of(mended)) == []
-    return mended["messages"]
+    return mended[key]
+
+
+@pytest.mark.parametrize("name", ["openai-chat", "bedrock", "gemini", "gemini without ids", "langchain"])
+def test_only_the_last_message_of_the_model_waits_where_each_needs_its_outputs(name: str) -> None:
+    steps = [Step("Looking.", [Call(f"c{n}", f"run{n}", {}, None)]) for n in range(2)]
+    body = FORMATS[name]([Turn("Do it", steps)])
+    asking = body[LISTS[name]]
+    *before, first, output, last = mended_messages(body, LISTS[name])
+    assert [*before, first, last] == asking
+    assert MISSING in json.dumps(output)
+
+
+@pytest.mark.parametrize("name", ["openai-chat", "bedrock", "gemini", "gemini without ids", "langchain"])
+def test_no_call_stays_open_beside_one_whose_output_is_moved_to_it(name: str) -> None:
+    calls = [Call(f"c{n}", f"run{n}", {}, None if n else "seen") for n in range(2)]
+    body = FORMATS[name]([Turn("Do it", [Step("Looking.", calls), Step("More.")])])
+    *asking, output, more = body[LISTS[name]]
+    messages = mended_messages({**body, LISTS[name]: [*asking, more, output]}, LISTS[name])
+    assert messages[: len(asking)] == asking
+    outputs = json.dumps(messages[len(asking) : messages.index(more)])
+    assert [part in outputs for part in ("seen", MISSING)] == [True, True]
+
+
+@pytest.mark.parametrize("name", ["bedrock", "gemini", "gemini without ids"])
+def test_outputs_in_messages_of_their_own_are_put_together_in_their_order(name: str) -> None:
+    calls = [Call(f"c{n}", "run", {"n": n}, f"seen {n}") for n in range(3)]
+    whole = FORMATS[name]([Turn("Do it", [Step("Looking.", calls), Step("Fine.")])])
+    key, parts = LISTS[name], "content" if name == "bedrock" else "parts"
+    *asking, outputs, answer = whole[key]
+    ranges = [outputs[parts][:1], outputs[parts][1:2], outputs[parts][2:]]  # the last one with a part that is no output
+    apart = [{"role": "user", parts: each} for each in ranges]
+    body = {**whole, key: [*asking, *apart, answer]}
+    assert [fault.kind for fault in find_faults(index_of(body))] == ["apart", "apart"]
+    (together,) = mended_messages(body, key)[len(asking) : -1]
+    assert together[parts] == outputs[parts]
+
+
+def test_an_output_is_added_to_its_own_step_where_outputs_may_be_anywhere() -> None:
+    calls: Json = [{"type": "function_call", "call_id": f"c{n}", "name": "run", "arguments": "{}"} for n in range(3)]
+    output = {"type": "function_call_output", "call_id": "c0", "output": "x"}
+    body = {"input": [*calls[:2], output, calls[2]]}
+    assert mended_messages(body, "input") == [
+        *calls[:2],
+        output,
+        {"type": "function_call_output", "call_id": "c1", "output": MISSING},
+        calls[2],
+    ]
 
 
 def test_a_call_in_flight_and_what_the_provider_keeps_are_no_faults() -> None:
@@ -143,6 +190,11 @@ def test_a_call_in_flight_and_what_the_provider_keeps_are_no_faults() -> None:
     assert find_faults(index_of(flying)) == []
     assert [fault.kind for fault in find_faults(index_of(ORPHANED))] == ["no call", "no output"]
     assert find_faults(index_of({**ORPHANED, "previous_response_id": "resp_1"})) == []
+    search: Json = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}}
+    results: Json = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    call: Json = {"type": "tool_use", "id": "toolu_1", "name": "run", "input": {}}
+    searching: Json = [{"role": "user", "content": "go"}, {"role": "assistant", "content": [search, results, call]}]
+    assert find_faults(index_of({"system": "s", "messages": searching})) == []
 
 
 def test_one_call_id_in_every_turn_pairs_turn_by_turn() -> None:

@@ -1,7 +1,7 @@
 """Finds faults for which providers refuse a history: unpaired calls and outputs, misplaced outputs, broken characters.
 
-A call without an output is no fault at the end of a history: its output is still to come. Messages that the provider
-keeps, and calls that it ran itself, are not examined.
+A call without an output is no fault in the last step of a history: its output is still to come. Messages that the
+provider keeps, and calls that it ran itself, are not examined.
 """
 
 import re
@@ -32,6 +32,8 @@ _ANY_ORDER: Final = frozenset({Format.OPENAI_RESPONSES})
 """Formats in which an output may be anywhere after its call."""
 MERGED: Final = frozenset({Format.ANTHROPIC, Format.PYDANTIC_AI})
 """Formats in which consecutive messages of the model count as one."""
+TOGETHER: Final = frozenset({Format.BEDROCK, Format.GEMINI})
+"""Formats in which all outputs must be in the one message after their calls, and authors alternate."""
 
 
 class Fault(Struct, frozen=True):
@@ -57,11 +59,11 @@ def find_faults(index: HistoryIndex) -> list[Fault]:
     faults = [
         Fault("no call", output.at, number, output=output) for number, output in pairs.orphans if not output.server
     ]
-    ends = _step_ends(index)
+    flight_start = _flight_start(index)
     faults += [
         Fault("no output", call.at, number, call, call_item=number)
         for number, call in pairs.open
-        if not call.server and ends[number] < len(index.items)
+        if not call.server and number < flight_start
     ]
     faults += [
         Fault("apart", one.output.at, one.output_item, one.call, one.output, one.call_item)
@@ -71,21 +73,26 @@ def find_faults(index: HistoryIndex) -> list[Fault]:
     return sorted(faults, key=lambda fault: fault.item)
 
 
-def _step_ends(index: HistoryIndex) -> list[int]:
-    """Returns for each message the end of its step: the number of the next prompt or of the model's next run."""
-    ends = [0] * len(index.items)
-    end = len(index.items)
-    for number in range(len(index.items) - 1, -1, -1):
-        ends[number] = end
-        item = index.items[number]
-        if item.prompt or (item.model and not (number and index.items[number - 1].model)):
-            end = number
-    return ends
+def _flight_start(index: HistoryIndex) -> int:
+    """Returns the number of the first message whose calls may still wait for outputs; the history's end if none may.
+
+    They are in the last message of the model or, where consecutive messages of the model count as one, in the last run,
+    with no prompt after it.
+    """
+    items, number = index.items, len(index.items)
+    while number and not (items[number - 1].model or items[number - 1].prompt):
+        number -= 1
+    end = number
+    while number and items[number - 1].model and (number == end or index.format in MERGED | _ANY_ORDER):
+        number -= 1
+    return number
 
 
 def _is_apart(index: HistoryIndex, call: int, output: int) -> bool:
     if index.format in _ANY_ORDER:
         return output < call
+    if index.format in TOGETHER:
+        return output != call + 1
     between = index.items[call + 1 : output]
     if index.format in MERGED:
         # Several messages of the model in a row count as one, so an output may follow the last of them.

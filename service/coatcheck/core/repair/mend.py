@@ -1,5 +1,7 @@
 """Mends a history: removes outputs without a call, adds missing outputs, and moves misplaced outputs.
 
+Added and moved outputs follow those that are there already, as outputs without IDs answer calls in the order of both.
+
 Messages without a fault are the same objects afterwards, so that a caller can keep their bytes. No output is invented:
 an added output says that none was recorded. Halves of surrogate pairs are replaced by U+FFFD.
 """
@@ -14,7 +16,7 @@ from coatcheck.core.context.body.encoding import Object, Value, as_list, as_obje
 from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Role
 from coatcheck.core.context.body.splice import Pointer, apply_edits, get, splice_body
 from coatcheck.core.context.notice import wrap_langchain
-from coatcheck.core.repair.faults import MERGED, Fault, without_halves
+from coatcheck.core.repair.faults import MERGED, TOGETHER, Fault, without_halves
 
 MISSING: Final = "No output of this call was recorded."
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -95,11 +97,19 @@ def _rebuilt(
                 waiting = []
             before, waiting = ([], waiting) if stays else (waiting, [])
             if before or gone:
-                messages += _with_parts(message, container, before, gone, index.format)
+                rest = _with_parts(index, number, message, before, gone)
+                # What is left beside moved outputs goes where they went: two messages of the user may not be in a row.
+                last = as_object(messages[-1]) if gone and rest and messages else {}
+                if last and index.format in TOGETHER and last.get("role") == as_object(message).get("role"):
+                    parts = [part for each in (last, *rest) for part in as_list(as_object(each).get(container))]
+                    messages[-1:] = [{**last, container: parts}]
+                else:
+                    messages += rest
             else:
                 messages.append(message)
         else:
-            if waiting and not _goes_first(index.format, item):
+            after_call = number > 0 and index.items[number - 1].model
+            if waiting and not _goes_first(index.format, item, after_call=after_call):
                 messages += waiting
                 waiting = []
             messages += [] if gone else [message]
@@ -107,18 +117,31 @@ def _rebuilt(
     return messages + ([_message(index.format, waiting)] if waiting and container is not None else waiting)
 
 
-def _goes_first(format_: Format, item: Item) -> bool:
-    """Returns whether a message comes before outputs that are added to the step before it."""
-    return (bool(item.outputs) and not item.model) or (item.model and format_ is Format.OPENAI_RESPONSES)
+def _goes_first(format_: Format, item: Item, *, after_call: bool) -> bool:
+    """Returns whether a message comes before outputs that are added to the step before it.
+
+    `after_call` says that the message before it is the model's, so that a message of the model goes on with the step.
+    """
+    if item.model:
+        return after_call and format_ is Format.OPENAI_RESPONSES
+    return bool(item.outputs)
 
 
 def _with_parts(
-    message: Value, container: str, before: list[Value], removals: set[int | None], format_: Format
+    index: HistoryIndex, number: int, message: Value, added: list[Value], removals: set[int | None]
 ) -> list[Value]:
-    """Returns a list with the message, with parts added before its own and others removed; empty if no part is left."""
+    """Returns a list with the message, with outputs added and parts removed; empty if no part is left.
+
+    The added outputs follow the outputs with which the message begins.
+    """
+    container = _CONTAINERS[index.format]
     content = as_object(message).get(container)
-    own = as_list(content) if isinstance(content, list) else [_text_part(format_, content)]
-    parts = [*before, *(part for number, part in enumerate(own) if number not in removals)]
+    own = as_list(content) if isinstance(content, list) else [_text_part(index.format, content)]
+    outputs = {_part_of(index, output.at) for output in index.items[number].outputs}
+    kept = [(at, part) for at, part in enumerate(own) if at not in removals]
+    first = next((place for place, (at, _) in enumerate(kept) if at not in outputs), len(kept))
+    parts = [part for _, part in kept]
+    parts[first:first] = added
     return [{**as_object(message), container: parts}] if parts else []
 
 
