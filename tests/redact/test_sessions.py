@@ -48,9 +48,16 @@ def test_a_session_is_shown_masked_and_filters_and_links_take_both_names(tmp_pat
         plan = {"job": "session", "namespace": "default", "session": SHOWN}
         planned = service.client.post("/v1/admin/retention/plan", json=plan).json()
         assert (planned["artifacts"], planned["held"]) == (0, 1)
+        audit = service.get("/v1/admin/audit")["items"]
+        assert [line["details"]["session"] for line in audit if line["action"] == "hold.placed"] == [SHOWN]
         assert service.client.delete(f"{holds}/{hold['id']}").json() == hold
         planned = service.client.post("/v1/admin/retention/plan", json=plan).json()
         assert (planned["artifacts"], planned["scope"]["session"]) == (1, SHOWN)
+        for scope in ({**plan, "session": SESSION}, {"job": "namespace", "namespace": "default"}):
+            planned = service.client.post("/v1/admin/retention/plan", json=scope)
+            assert planned.json()["artifacts"] == (1 if "session" in scope else 2)
+            assert TOKEN not in planned.text
+            assert planned.text.count(SHOWN) >= 2
         assert service.client.delete(f"/v1/sessions/{SHOWN}").json()["deleted"] == 1
 
 

@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from coatcheck.core.artifact import Caller
-from coatcheck.core.keys import is_everywhere, require_everywhere, resolve_administered
+from coatcheck.core.keys import EVERYWHERE, is_everywhere, require_everywhere, resolve_administered
 from coatcheck.core.retention.audit import AuditLine, By
 from coatcheck.core.retention.jobs import JobState, RetentionRun, RunOutcome
 from coatcheck.ports.retention import Retention
@@ -131,7 +132,7 @@ class AdministerRetention:
         run_id: str | None,
         action: str | None,
     ) -> list[AuditLine]:
-        """Returns audit lines, newest first.
+        """Returns audit lines, newest first, with secrets in the names of sessions masked.
 
         Args:
             caller: the caller.
@@ -145,6 +146,14 @@ class AdministerRetention:
             CoatcheckError: `forbidden` for a namespace that the caller does not administer.
         """
         own = namespace if is_everywhere(caller) else resolve_administered(caller, namespace)
-        return await self.retention.find_audit_lines(
+        lines = await self.retention.find_audit_lines(
             before=before, limit=limit, namespace=own, run_id=run_id, action=action
         )
+        return list(map(self._mask, lines))
+
+    def _mask(self, line: AuditLine) -> AuditLine:
+        session = line.details.get("session")
+        if not isinstance(session, str):
+            return line
+        shown_name = self.plan.session_names.shown(line.namespace or EVERYWHERE, session)
+        return replace(line, details={**line.details, "session": shown_name})

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Caller
-from coatcheck.core.keys import is_everywhere, require_everywhere, resolve_administered
+from coatcheck.core.keys import EVERYWHERE, is_everywhere, require_everywhere, resolve_administered
 from coatcheck.core.retention.jobs import REMOVING, Criteria, JobScope, RetentionJob, check_scope
 from coatcheck.core.retention.plan import PlanBuilder, PlanPart, PlanSample, RetentionPlan
 from coatcheck.ports.retention import KeepPlan, LiveTotals, Retention
@@ -51,7 +51,9 @@ class PlanRetention:
     session_names: SessionNames
 
     async def __call__(self, caller: Caller, job: RetentionJob, scope: JobScope) -> RetentionPlan:
-        """Makes the plan of a job, stores it and returns it.
+        """Makes the plan of a job, stores it and returns it, with secrets in the names of sessions masked.
+
+        A plan for several namespaces masks the names of its groups as the policies of all namespaces say.
 
         Args:
             caller: the caller.
@@ -72,13 +74,19 @@ class PlanRetention:
         # looks expired.
         moment = await self.flush_reads() if job is RetentionJob.EXPIRE else self.clock.deletion_time()
         plan_id = self.new_id()
+        session = scope.session
+        if session is not None and scope.namespace is not None:
+            session = await self.session_names.real(replace(caller, namespace=scope.namespace), session)
+            scope = replace(scope, session=self.session_names.shown(scope.namespace, session))
         builder = PlanBuilder(job, scope, moment)
         # The record is written first, because parts need its ID. It has no digest yet, so nobody can apply it.
-        plan_draft = KeepPlan(plan_id=plan_id, scope=scope, criteria=await self._criteria(caller, job, scope, moment))
+        plan_draft = KeepPlan(plan_id=plan_id, scope=scope, criteria=await self._criteria(job, scope, session, moment))
         await self.retention.commit(plan_draft)
         if job in REMOVING:
             live = await self._draft(plan_draft, builder)
             plan = builder.plan(live.artifacts, live.bytes, await self._samples(builder))
+            groups = [replace(each, name=self._mask(scope.namespace, each.name)) for each in plan.by_session]
+            plan = replace(plan, by_session=tuple(groups))
         else:
             before = moment - self.grace if job is RetentionJob.SWEEP else moment
             items, size = await self.retention.items(job, before, self.audit_life)
@@ -94,12 +102,12 @@ class PlanRetention:
             total += await self._live_of(namespace)
         return total
 
-    async def _criteria(self, caller: Caller, job: RetentionJob, scope: JobScope, moment: datetime) -> Criteria:
-        """Returns the criteria that an artifact must meet to be removed."""
+    def _mask(self, namespace: str | None, session: str) -> str:
+        return self.session_names.shown(namespace or EVERYWHERE, session)
+
+    async def _criteria(self, job: RetentionJob, scope: JobScope, session: str | None, moment: datetime) -> Criteria:
+        """Returns the criteria that an artifact must meet to be removed; `session` is the real name."""
         if job is not RetentionJob.EVICT:
-            session = scope.session
-            if session is not None and scope.namespace is not None:
-                session = await self.session_names.real(replace(caller, namespace=scope.namespace), session)
             return Criteria(job=job, moment=moment, namespace=scope.namespace, session=session)
         read_until, seq = await self._cut(scope, moment)
         return Criteria(job=job, moment=moment, namespace=scope.namespace, read_until=read_until, read_until_seq=seq)
@@ -159,7 +167,11 @@ class PlanRetention:
 
     async def _samples(self, builder: PlanBuilder) -> list[PlanSample]:
         samples = [await self.retention.sample(namespace, number) for namespace, number in builder.largest]
-        return [sample for sample in samples if sample is not None]
+        return [
+            replace(sample, session=sample.session and self._mask(sample.namespace, sample.session))
+            for sample in samples
+            if sample is not None
+        ]
 
     async def _live_of(self, namespace: str) -> LiveTotals:
         total, after = LiveTotals(), 0
