@@ -219,6 +219,17 @@ def test_what_is_declared_as_mail_needs_only_headers() -> None:
     assert recognise(PayloadSample(data, b"", len(data)), DeclaredMetadata()).kind is not Kind.DOCUMENT
 
 
+@pytest.mark.parametrize("charset", ["ütf-8", "idna", "undefined", "no-charset", "utf-8?b?!?==?x"])
+def test_a_mail_whose_headers_cannot_be_decoded_has_a_title_and_a_view(charset: str) -> None:
+    subject = f"=?{charset}?b?w7xiZXI=?="
+    part = f"--B\nContent-Disposition: attachment; filename*={charset}''%C3%A9.txt\n\nplain words\n--B--\n"
+    head = f"From: a@e.org\nTo: b@e.org\nDate: x\nSubject: {subject}\nMIME-Version: 1.0\n"
+    data = f"{head}Content-Type: multipart/mixed; boundary*={charset}''B\n\n{part}".encode()
+    facts = recognise(PayloadSample(data, b"", len(data)), DeclaredMetadata())
+    assert (facts.kind, facts.title) == (Kind.DOCUMENT, subject)
+    assert "plain words" in text_of(view_of(data))
+
+
 def test_the_charset_of_a_mail_is_that_of_each_part() -> None:
     made = mail()
     made.set_content(TEXTS["koi8-r"], charset="koi8-r", cte="8bit")

@@ -11,6 +11,7 @@ from email import message_from_string
 from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import Message
+from email.parser import HeaderParser
 from email.utils import collapse_rfc2231_value
 from itertools import islice
 from typing import Final
@@ -68,8 +69,8 @@ class _Part(Struct):
     @property
     def name(self) -> str:
         """The file name of the part; empty if it has none."""
-        value = self.head.get_param("filename", None, "content-disposition") or self.head.get_param("name")
-        return one_line(_decode_words(collapse_rfc2231_value(value))) if value else ""
+        value = _parameter(self.head, "filename", "content-disposition") or _parameter(self.head, "name")
+        return one_line(_decode_words(value))
 
     @property
     def data(self) -> bytes:
@@ -129,7 +130,7 @@ def _part(data: bytes, *, related: bool = False) -> _Part:
     """Returns the part that consists of these bytes: headers, an empty line, a body."""
     blank = _BLANK.search(data, 0, _HEAD)
     end, start = (min(len(data), _HEAD), len(data)) if blank is None else blank.span()
-    head = message_from_string(decode(data[:end], None) + "\n\n")
+    head = HeaderParser().parsestr(decode(data[:end], None) + "\n\n")
     text = head.get_payload()  # the lines that do not look like headers: they belong to the body
     lines = text.encode("utf-8", "replace") if isinstance(text, str) else b""
     return _Part(head, lines.strip(b"\n") + data[start:] if lines.strip() else data[start:], related)
@@ -140,7 +141,7 @@ def _leaves(part: _Part, depth: int = 0) -> Iterator[_Part]:
     if part.head.get_content_maintype() != "multipart" or depth == _MAX_DEPTH:
         yield part
         return
-    boundary = re.escape((part.head.get_boundary() or "").encode("utf-8", "replace"))
+    boundary = re.escape(_parameter(part.head, "boundary").rstrip().encode("utf-8", "replace"))
     mark = re.compile(rb"(?:\A|\r?\n)--%b(--)?[ \t]*(?=\r?\n|\Z)" % boundary)
     delimiters = list(islice(mark.finditer(part.body), _PARTS + 1)) if boundary else []
     rest = b"" if delimiters else part.body  # without a boundary, the whole body is one part
@@ -167,6 +168,15 @@ def _decode_words(value: str) -> str:
         for piece, charset in pieces
     ]
     return " ".join("".join(texts).split())
+
+
+def _parameter(head: "Message[str, str]", name: str, header: str = "content-type") -> str:
+    """Returns a parameter of a header (RFC 2231); as it is written if it cannot be decoded; empty if there is none."""
+    value = head.get_param(name, "", header)
+    try:
+        return collapse_rfc2231_value(value)
+    except ValueError:  # some codecs raise errors in spite of "replace"
+        return value[2] if isinstance(value, tuple) else value
 
 
 def _header(head: "Message[str, str]", name: str) -> str:

@@ -7,7 +7,7 @@ breadth first. The others are described by what their headers say, never by thei
 import re
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from email.errors import HeaderParseError
+from email.errors import MessageError
 from email.header import decode_header, make_header
 from itertools import chain
 from typing import Final, cast
@@ -157,8 +157,8 @@ def describe_written(payload: PayloadProbe) -> Description:
 
 
 def _decode_title(value: str) -> str:
-    """Returns the text of a header (RFC 2047)."""
+    """Returns the text of a header (RFC 2047); the header as it is written if it cannot be decoded."""
     try:
         return str(make_header(decode_header(value)))[:_TITLE]
-    except (HeaderParseError, LookupError, ValueError):
+    except (MessageError, LookupError, ValueError):
         return value[:_TITLE]
