@@ -54,6 +54,15 @@ def test_the_query_and_the_words_around_the_list_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
+    "member", ["'scores': {1: 0.5}", "None: 1", "(1, 2): 'a b c d'", "b'k': b'v'", "'s': {'a'}", "'e': ...", "2j: 1j"]
+)
+def test_a_printed_list_is_read_whatever_its_names_and_values_are(member: str) -> None:
+    printed = f"{{'title': 'One', 'href': '{ONE}', 'body': 'first', {member}}}"
+    for text in (f"[{printed}]", f"({printed},)"):
+        assert [(r.title, r.url, r.snippet) for r in normalise(text).results] == [("One", ONE, "first")]
+
+
+@pytest.mark.parametrize(
     "page",
     [
         "# A page\n\nSome [link](https://x.example/) in a text. "

@@ -155,11 +155,15 @@ def _inline(text: str) -> Read:
 
 
 def _literals(text: str) -> Read:
-    """Reads a list in the form in which Python prints it: `[{'title': …, 'href': …}]`."""
+    """Reads a list in the form in which Python prints it: `[{'title': …, 'href': …}]`.
+
+    Names become strings, as in JSON, tuples become lists, and values that JSON does not have become null.
+    """
     if not _PRINTED.match(text) or len(text) > _LITERAL_CHARS or text.count("{") + text.count("[") > _MAX_BRACKETS:
         return text, []
     try:
-        value: object = ast.literal_eval(text.strip())
+        printed: object = ast.literal_eval(text.strip())
+        value: object = json.loads(json.dumps(printed, skipkeys=True, default=lambda _: None))
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return text, []
     return "", _results(best_list(value)[1])
