@@ -90,5 +90,41 @@ def test_what_is_no_domain_is_refused_by_the_field_that_has_it(name: str) -> Non
     assert refused.value.extra["parameter"] == "excluded_domains"
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        r"https://bad.example\@good.example/",
+        r"https://bad.example:80\.good.example/",
+        r"https:\\bad.example/",
+        "https:/bad.example/",
+        "https:///bad.example/",
+        "HTTP:bad.example",
+        "//bad.example/",
+        "bad.example/page",
+        "bad.example:80/page",
+        "https://good.example@bad.example/",
+        "https://b%61d%2eexample/",
+        "https://\uff42ad\u3002example\u3002/",
+        "https://b\u00adad.example./",
+        "https://ü..bad.example/",
+        f"https://{'ü' * 64}.bad.example/",
+        "https://%ff.bad.example/",
+    ],
+)
+def test_a_site_is_the_one_that_a_browser_opens(url: str) -> None:
+    assert not Domains((), ("bad.example",)).let(url)
+    assert not Domains(("good.example",)).let(url)
+    assert Domains().let(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["/bad.example", "file:///bad.example", "urn:bad.example", "mailto:x@bad.example", None]
+)
+def test_what_has_no_host_is_of_no_site(url: str | None) -> None:
+    assert host_of(url) == ""
+    assert Domains((), ("bad.example",)).let(url)
+    assert not Domains(("bad.example",)).let(url)
+
+
 def test_an_address_that_cannot_be_read_has_no_host() -> None:
     assert [host_of(url) for url in ("https://[::1", None, "https://WWW.a.example.:80/x")] == ["", "", "www.a.example"]

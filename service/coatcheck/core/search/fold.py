@@ -159,10 +159,16 @@ class Domains:
         return bool(self._allowed or self._excluded or self._also)
 
     def let(self, url: str | None) -> bool:
-        """Returns whether a page may be shown. Without an address, it may be unless only some sites are allowed."""
+        """Returns whether a page may be shown. Without an address, it may be unless only some sites are allowed.
+
+        A page whose host has no form in DNS may be shown only if no site is allowed or excluded.
+        """
         if self._also is not None and not self._also.let(url):
             return False
-        host = _in_ascii(host_of(url))
+        written = host_of(url)
+        host = _in_ascii(written)
+        if written and not host:
+            return not self._excluded and not self._allowed
         names = {host[at:] for at in range(len(host)) if at == 0 or host[at - 1] == "."}
         return not names & self._excluded and (not self._allowed or bool(names & self._allowed))
 
@@ -193,9 +199,9 @@ def _domain_name(text: str, parameter: str) -> str:
 
 
 def _in_ascii(name: str) -> str:
-    """Returns a domain name in the ASCII form of DNS; empty if it has none."""
+    """Returns a domain name in the ASCII form of DNS, without a final dot; empty if it has none."""
     try:
-        return name if name.isascii() else name.encode("idna").decode()
+        return name if name.isascii() else name.encode("idna").decode().strip(".")
     except UnicodeError:
         return ""
 

@@ -5,8 +5,9 @@ from 1 in the given order; result n is the section `rn` of a text view. Text fro
 through `short`, which makes the text inert and cuts it.
 """
 
+import re
 from typing import Final, Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
@@ -174,12 +175,27 @@ def section_name(place: int) -> str:
     return f"r{place + 1}"
 
 
+_BEFORE_HOST: Final = re.compile(
+    r"(?:https?|ftp|wss?):[/\\]*|[/\\]{2,}|[a-z][a-z0-9+.-]*://|(?=[^/\\?#:]*\.)", re.IGNORECASE
+)
+"""Matches what is before a host: scheme and slashes; nothing in an address without both, such as `example.org/page`."""
+
+
 def host_of(url: str | None) -> str:
-    """Returns the host of an address in lower case; empty if it has none."""
+    r"""Returns the host of an address in lower case; empty if it has none, or if it is no valid address.
+
+    The host is the one that a browser would open (WHATWG URL): `\` counts as `/`, any number of slashes may be before
+    the host, and escapes in it are decoded. Characters outside ASCII stay.
+    """
+    text = (url or "").strip()
+    begin = _BEFORE_HOST.match(text)
+    if begin is None:
+        return ""
     try:
-        return (urlsplit(url or "").hostname or "").strip(".")
+        host = urlsplit(f"//{text[begin.end() :]}".replace("\\", "/")).hostname or ""
     except ValueError:
         return ""
+    return unquote(host).lower().strip(".")
 
 
 def escape_citations(text: str) -> str:
