@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from coatcheck.core.artifact import PayloadForm, PayloadSample
-from coatcheck.core.parts.form import find_form, open_payload, words_of
+from coatcheck.core.artifact import Charset, PayloadForm, PayloadSample
+from coatcheck.core.parts.form import FormDecoder, find_form, open_payload, words_of
 
 
 def form_of(data: bytes, media_type: str | None = None) -> PayloadForm | None:
@@ -60,3 +60,48 @@ def test_nuls_in_a_text_end_lines_or_are_no_text(data: bytes, nuls: str | None, 
     form = find_form(PayloadSample(data, b"", len(data)), None)
     assert (None if form is None else form.nuls) == nuls
     assert form is None or open_payload(form, data) == text
+
+
+def decode_blocks(form: PayloadForm, data: bytes, size: int) -> bytes:
+    decoder = FormDecoder(form)
+    blocks = [decoder.decode(data[at : at + size]) for at in range(0, len(data), size)]
+    return b"".join([*blocks, decoder.decode(b"", is_last=True)])
+
+
+MIXED = PayloadForm(Charset("utf-8", "cp1252", is_guess=True))
+WORDS = "größe über straße — "
+
+
+@pytest.mark.parametrize("size", [100_000, 100_001, 300_007])
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_lines_of_two_charsets_are_decoded_alike_in_blocks_of_any_size(size: int, end: str) -> None:
+    lines = f"{WORDS * 3}{end}".encode() * 400 + f"straße größer{end}".encode("cp1252")
+    assert decode_blocks(MIXED, lines * 20, size) == open_payload(MIXED, lines * 20)
+
+
+@pytest.mark.parametrize("line", [WORDS, WORDS.replace(" ", ""), "—"])
+def test_a_long_line_is_divided_between_characters(line: str) -> None:
+    whole = line * (400_000 // len(line.encode())) + "\n"
+    legacy = "größer\n".encode("cp1252")
+    for size in (100_000, 100_001, 100_002):
+        assert decode_blocks(MIXED, legacy + whole.encode(), size).decode() == f"größer\n{whole}"
+
+
+@pytest.mark.parametrize("codec", ["iso2022_jp_ext", "iso2022_kr"])
+@pytest.mark.parametrize("size", [1, 5, 100])
+def test_escapes_without_an_end_are_decoded_alike_in_blocks_of_any_size(codec: str, size: int) -> None:
+    rng, form = random.Random(6), PayloadForm(Charset(codec))
+    pieces = [
+        b"\x1b(",
+        b"\x1b[31m",
+        b"hello world ",
+        b"\x1b$B<jNAK\x1b(B",
+        b"A\n",
+        b"\x1b$)C",
+        b"\x0e<j\x0f",
+        b"\x1b$",
+        b"\x1b",
+    ]
+    for _ in range(300):
+        data = b"".join(rng.choices(pieces, k=rng.randrange(1, 40)))
+        assert decode_blocks(form, data, size) == open_payload(form, data)

@@ -12,6 +12,7 @@ import unicodedata
 from typing import Final, final
 
 from coatcheck.core.artifact import Charset
+from coatcheck.core.text.excerpt import align
 
 UTF_8: Final = "utf-8"
 _BOMS: Final = (
@@ -23,6 +24,8 @@ _BOMS: Final = (
 )
 _SHIFTS: Final = ((re.compile(rb"\x1b\$(?:[@B]|\([@BD])"), "iso2022_jp_ext"), (re.compile(rb"\x1b\$\)C"), "iso2022_kr"))
 """Escapes that begin double-byte text (RFC 1468, RFC 1557). Terminals do not use them."""
+_ESCAPE_BYTES: Final = 16
+"""Bytes in which the codecs of ISO-2022 search for the end of an escape sequence."""
 _HEADER: Final = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
 _MARKUP: Final = re.compile(
     rb"(?:<meta[^>]{0,200}?charset\s*=\s*[\"']?|<\?xml[^>]{0,80}?encoding\s*=\s*[\"'])([A-Za-z0-9_:.-]{1,40})",
@@ -197,6 +200,34 @@ def _name_of(lines: bytes) -> str | None:
 
 
 @final
+class BlockDecoder:
+    """Decodes blocks by one charset. U+FFFD replaces undecodable bytes."""
+
+    def __init__(self, charset_name: str) -> None:
+        self._codec = codecs.getincrementaldecoder(charset_name)("replace")
+        self._rest = b""
+        """Bytes that the codec gets with the next block, from an escape on."""
+
+    def decode(self, data: bytes, is_last: bool = False) -> str:
+        """Returns the text of the characters that became complete."""
+        incomplete, state = self._codec.getstate()
+        data = incomplete + self._rest + data
+        end, is_whole, ends = len(data), is_last, iter((False, False, True))
+        while True:
+            self._rest = data[end:]
+            self._codec.setstate((b"", state))
+            try:
+                return self._codec.decode(data[:end], is_whole)
+            except UnicodeError:
+                # The codecs of ISO-2022 search 16 bytes for the end of an escape sequence, but keep only 8 between
+                # blocks: the bytes from the escape on wait for the next block. They may follow another such escape.
+                end = data.find(b"\x1b", max(0, end - _ESCAPE_BYTES + 1), end)
+                if is_whole or end < 0:
+                    raise
+                is_whole = next(ends)
+
+
+@final
 class LineDecoder:
     """Decodes lines of UTF-8, and all other lines by another charset."""
 
@@ -206,9 +237,14 @@ class LineDecoder:
         """The beginning of a line whose end was not fed yet."""
 
     def decode(self, data: bytes, is_last: bool = False) -> str:
-        """Returns the text of the lines that became complete. A line of more than _HEAD_BYTES is decoded in parts."""
+        """Returns the text of the lines that became complete. A line of more than _HEAD_BYTES is decoded in parts.
+
+        A part ends with a blank, or else between two characters of UTF-8.
+        """
         data = self._line + data
-        end = len(data) if is_last or len(data) > _HEAD_BYTES else data.rfind(b"\n") + 1
+        end = len(data) if is_last else max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+        if len(data) - end > _HEAD_BYTES:
+            end = data.rfind(b" ", end) + 1 or align(data, len(data) - 1)
         self._line = data[end:]
         try:
             return data[:end].decode()

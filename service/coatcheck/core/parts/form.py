@@ -1,6 +1,5 @@
 """The form of a payload: how its text is obtained from its bytes. It is determined once, when the payload is stored."""
 
-import codecs
 import re
 from itertools import pairwise
 from typing import Final, Literal, final
@@ -9,7 +8,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.artifact import Charset, PayloadForm, PayloadSample
 from coatcheck.core.media import identify, identify_written
-from coatcheck.core.parts.charset import UTF_8, LineDecoder, find_charset, has_controls
+from coatcheck.core.parts.charset import UTF_8, BlockDecoder, LineDecoder, find_charset, has_controls
 from coatcheck.core.parts.envelope import open_envelope, render, url_beside
 
 _SOLE_LINE: Final = 8 * 1024
@@ -53,8 +52,7 @@ class FormDecoder:
         self._mark = charset.mark
         self._ends = {13: "\n"} if form.ends_with_cr else {}
         self._ends[0] = "\n" if form.nuls == "line ends" else ""
-        codec = codecs.getincrementaldecoder(charset.name)("replace")
-        self._decode = LineDecoder(charset.rest).decode if charset.rest else codec.decode
+        self._decode = (LineDecoder(charset.rest) if charset.rest else BlockDecoder(charset.name)).decode
 
     def decode(self, block: bytes, *, is_last: bool = False) -> bytes:
         """Returns the text that became complete. U+FFFD replaces undecodable bytes; NULs are line ends or dropped."""
