@@ -4,6 +4,8 @@ import random
 
 import pytest
 
+from coatcheck.core.parts.blobs import hidden_parts
+from coatcheck.core.parts.fields import find_fields
 from coatcheck.core.text.visible_text import decode_in_place, find_parts, find_written_positions, plain_lines
 
 
@@ -53,3 +55,22 @@ def test_decoded_in_place_every_word_stays_near_where_it_is_written() -> None:
     assert "Größe".encode() in shown
     for word in words:
         assert abs(shown.index(word.encode()) - data.index(word.encode())) <= 8
+
+
+def test_no_end_of_a_line_is_cut_for_a_value_whose_column_has_a_long_name() -> None:
+    column = "kubernetes.labels.app_kubernetes_io/instance"
+    lines = [f"time,level,{column},message"]
+    lines += [f"2026-01-01T00:00:{n:02d}Z,INFO,web,the request number {n} was served in {n * 7} ms" for n in range(40)]
+    quotes = '""a'
+    lines += [f'2026-01-01T00:01:00Z,INFO,canary-7,"failed: {quotes * n} end"' for n in (1, 50)]
+    data = "\n".join(lines).encode()
+    fields = find_fields(data)
+    *before, longer, shorter = plain_lines(data, find_parts(data, hidden_parts(fields, data))).decode().split("\n")
+    assert [len(line) for line in [*before, longer, shorter]] == [len(line) for line in lines]
+    assert before[1].rstrip("\r") == "the request number 0 was served in 0 ms"
+    # The name of the column is shown where there is room for it.
+    assert longer.rstrip("\r") == '2026-01-01T00:01:00Z,INFO,canary-7,"failed: "a end'
+    assert shorter.rstrip("\r") == f"{column}=canary-7 failed: {quotes[1:] * 50} end"
+    for plain, written in zip((longer, shorter), lines[-2:], strict=True):
+        parts = find_parts(written.encode(), hidden_parts(fields, written.encode()))
+        assert find_written_positions(parts, [plain.index("failed")]) == [written.index("failed")]

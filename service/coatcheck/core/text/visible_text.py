@@ -13,9 +13,10 @@ their positions within a line: a file inside JSON is one line, however long it i
 import html
 import json
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import Final, TypeVar, final
 
 from coatcheck.core.text.count import plural
@@ -253,22 +254,38 @@ _WORD_END: Final = re.compile(rb"[\s\"'`,;<>|(){}\[\]]")
 def find_parts(data: bytes, fields: Iterable[Hidden] = ()) -> list[Hidden]:
     """Returns the ranges that are hidden or stand for another text, in order, each with that text.
 
-    `fields` are further hidden ranges.
+    `fields` are further hidden ranges. With its parts replaced, no line is longer than it is written: in a line that
+    would be longer, parts with longer texts are left out.
     """
     hidden: list[Hidden] = [(*span, b"") for span in hidden_ranges(data)]
     signs = [sign for mark, pattern in _SIGNS if mark in data for sign in pattern.finditer(data)]
-    return in_order([*fields, *hidden, *((*sign.span(), _read(sign[0])) for sign in signs)])
+    parts = in_order([*fields, *hidden, *((*sign.span(), _read(sign[0])) for sign in signs)])
+    if all(_growth(part) <= 0 for part in parts):
+        return parts
+    # A field's value may be shown with the name of its column, which may be longer than the hidden fields.
+    ends = [match.start() for match in re.finditer(b"\n", data)]
+    lines = (list(line) for _, line in groupby(parts, lambda part: bisect_left(ends, part[0])))
+    return [part for line in lines for part in line if _growth(part) <= 0 or sum(map(_growth, line)) <= 0]
+
+
+def _growth(part: Hidden) -> int:
+    """Returns by how many bytes the text of a part is longer than the part."""
+    start, end, replacement = part
+    return len(replacement) - (end - start)
 
 
 def plain_lines(data: bytes, parts: list[Hidden]) -> bytes:
-    """Returns lines with each of `parts` replaced, each line filled up or cut to its original size."""
+    """Returns lines with each of `parts` replaced, each line filled up to its original size.
+
+    `parts` are as `find_parts` returns them. A line that they make longer is cut.
+    """
     if not parts:
         return data
     out: list[bytes] = []
     at = number = 0
     for line in data.split(b"\n"):
         end, line_start = at + len(line), len(out)
-        while number < len(parts) and parts[number][0] < end:
+        while number < len(parts) and parts[number][0] <= end:
             start, after, replacement = parts[number]
             out += (data[at:start], replacement)
             at = after
