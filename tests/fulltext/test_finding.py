@@ -100,6 +100,21 @@ async def test_a_query_of_very_many_words_is_refused(shelf: IndexHarness, query:
     assert refused.value.code is Code.INVALID_REQUEST
 
 
+@pytest.mark.parametrize("word", ["a" * 129, "ä" * 129, f"path/{'B1' * 65}.py"])
+async def test_a_query_with_a_word_that_is_not_indexed_is_refused(shelf: IndexHarness, word: str) -> None:
+    await shelf.put(f"deploy {word}")
+    with pytest.raises(CoatcheckError, match="more than 128 letters") as refused:
+        await shelf.ask(f"deploy {word}")
+    assert refused.value.code is Code.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("word", ["a" * 128, "é" * 128, "/".join("pieces" * 5 for _ in range(5)), "数" * 200])
+async def test_a_query_with_the_longest_words_finds_them(shelf: IndexHarness, word: str) -> None:
+    artifact_id = call(await shelf.put(f"deploy {word}"))
+    await shelf.put("deploy")
+    assert await shelf.found(f"deploy {word}") == [artifact_id]
+
+
 async def test_a_query_of_nothing_but_stop_words_is_taken_at_its_word(shelf: IndexHarness) -> None:
     said = await shelf.put("To be, or not to be")
     await shelf.put("something else altogether")

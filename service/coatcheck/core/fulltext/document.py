@@ -30,6 +30,7 @@ from coatcheck.core.fulltext.words import (
     Chunk,
     ascii_keys,
     gram_key,
+    has_long_word,
     keys_of_words,
     pair_key,
     read,
@@ -138,7 +139,7 @@ def query_keys(query: str) -> tuple[Term, ...]:
     """Returns the terms of a query; a document must have all of them.
 
     Raises:
-        CoatcheckError: `invalid_request` if the query has no word, or is too long.
+        CoatcheckError: `invalid_request` if the query has no word, or if it or a word beside others is too long.
     """
     if len(query) > MAX_QUERY_CHARS:
         raise _too_long(f"It has {len(query):,} characters, {MAX_QUERY_CHARS:,} are possible.")
@@ -150,6 +151,8 @@ def query_keys(query: str) -> tuple[Term, ...]:
             f"{MAX_WORD} in one word.",
             field="q",
         )
+    if any(map(has_long_word, runs(query))):
+        raise _too_long(f"A word has more than {MAX_WORD} letters, which no artifact is found by.")
     if len(keys) > MAX_QUERY_TERMS:
         raise _too_long(f"It comes to {len(keys)} terms, {MAX_QUERY_TERMS} are possible.")
     return tuple(keys)

@@ -121,6 +121,12 @@ def _words_of(chunk: str) -> Iterable[Word | None]:
     return map(_fold_word, WORD.findall(chunk))
 
 
+def has_long_word(chunk: str) -> bool:
+    """Returns whether a chunk that `runs` returned has a word that is too long to be indexed."""
+    is_spaced = len(chunk) > MAX_WORD and not _UNSPACED.match(chunk)
+    return is_spaced and any(len(fold(word)) > MAX_WORD for word in WORD.findall(_APOSTROPHES.sub("", chunk)))
+
+
 @remember("words", _CACHED_TEXTS, 650)
 def ascii_word(text: str) -> Word:
     """Returns a word of 1 to MAX_WORD ASCII letters and digits."""
