@@ -2,8 +2,9 @@
 
 Text and bytes, also of derived types, are taken as they are. Lists, mappings, sets and objects with fields
 (dataclasses, msgspec's and pydantic's models) become JSON, in which the service recognises parts and the tool results
-of every provider. A value that JSON cannot represent (because of not-a-number, keys that are not names, cycles or its
-depth) becomes text in the style of JSON. Every other object becomes the text that Python shows for it.
+of every provider. A value that JSON cannot represent (because of not-a-number, keys that are not names or that JSON
+writes alike, cycles or its depth) becomes text in the style of JSON. Every other object becomes the text that Python
+shows for it.
 """
 
 import base64
@@ -14,6 +15,8 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypeAlias, cast
 
 import msgspec
+
+from coatcheck_client.wire import mended
 
 
 class EncodedJson(msgspec.Struct, frozen=True):
@@ -49,10 +52,18 @@ def as_json(value: object) -> bytes:
     Raises:
         Exception: if JSON cannot represent it, or whatever the value's own code raises.
     """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_json)
+    json.loads(mended(text), object_pairs_hook=_require_distinct)
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_json).encode()
+        return text.encode()
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can only contain as an escape
         return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_json).encode()
+
+
+def _require_distinct(members: list[tuple[str, object]]) -> None:
+    """Raises ValueError for an object in which a name occurs twice: readers of JSON keep only one of its members."""
+    if len(dict(members)) < len(members):
+        raise ValueError("several keys of a mapping are the same name in JSON, such as 1 and '1'")
 
 
 def _json(value: object) -> object:

@@ -25,7 +25,7 @@ from langchain_core.messages import HumanMessage
 from typing_extensions import override
 
 from client.transports import Scripted, answers, refuses
-from coatcheck_client import AsyncClient, Client, Retries
+from coatcheck_client import AsyncClient, Client, Retries, ServiceError
 from support.service import Service
 
 VALUES = 2_000
@@ -261,6 +261,23 @@ def test_nor_does_anything_that_is_said_of_a_payload(service: Service) -> None:
             for content in ("text", b"bytes", ["parts"]):
                 receipt = client.put(content, on_unreachable="original", **one)
                 assert receipt.stored or receipt.warnings, one
+
+
+ALIKE: tuple[tuple[object, bytes], ...] = (
+    ({1: "first", "1": "second"}, b'{"1":"first","1":"second"}'),
+    ([{"rows": [{None: "first", "null": "second"}]}], b'[{"rows":[{"None":"first","null":"second"}]}]'),
+    ({0.5: 1, "0.5": Fields("inner", {True: 2, "true": 3})}, b'"value":{"True":2,"true":3}'),
+    (dict(zip(("\ud83d", "\ud83e"), ("first", "second"), strict=True)), b'{"\\ud83d":"first","\\ud83e":"second"}'),
+)
+"""Values with keys that JSON, or the service that mends it, writes alike; and what is stored of them."""
+
+
+@pytest.mark.parametrize(("value", "stored"), ALIKE)
+def test_no_member_is_lost_because_json_writes_two_keys_alike(service: Service, value: object, stored: bytes) -> None:
+    with Client(service.url) as client:
+        assert stored in client.content(client.put(value).id)
+        with pytest.raises(ServiceError, match="same name in JSON"):
+            client.search_results(value)
 
 
 async def test_text_of_frameworks_is_text_and_an_event_loop_takes_the_same(service: Service) -> None:
