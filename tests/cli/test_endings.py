@@ -119,7 +119,11 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_not_taken_for_a_service
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         process = subprocess.Popen(
-            [*COMMAND, "put", str(log), "--url", url], stderr=subprocess.PIPE, env=ENVIRONMENT, text=True
+            [*COMMAND, "put", str(log), "--url", url],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+            text=True,
         )
         connection, _ = listening.accept()
         with connection:
@@ -127,11 +131,11 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_not_taken_for_a_service
             os.truncate(log, 20_000_000)
             while connection.recv(1_000_000):
                 pass
-        _, err = process.communicate(timeout=30)
-    assert (process.returncode, err.startswith(f"coatcheck: {log} became shorter while it was being read.")) == (
-        2,
-        True,
-    )
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert err.startswith(f"coatcheck: {log} became shorter while it was being read.")
+    assert out.startswith("[NOT STORED (invalid_request): of 20000000 bytes, after which it broke off, only what")
+    assert out.endswith("x\n¦ here it broke off\n")
 
 
 def closed(number: int, *args: str) -> subprocess.CompletedProcess[str]:

@@ -210,7 +210,7 @@ def hear(connection: socket.socket, arrived: threading.Event) -> None:
     be_silent(connection)
 
 
-def test_ctrl_c_prints_what_has_arrived() -> None:
+def test_ctrl_c_prints_what_has_arrived_and_that_it_broke_off() -> None:
     arrived = threading.Event()
     ours = signal.signal(signal.SIGINT, signal.default_int_handler)  # a child would ignore what we do
     with handling(lambda connection: hear(connection, arrived)) as url, started("put", "-", "--url", url) as process:
@@ -221,7 +221,62 @@ def test_ctrl_c_prints_what_has_arrived() -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     signal.signal(signal.SIGINT, ours)
-    assert (process.returncode, out, b"interrupted" in err) == (130, SMALL, True)
+    assert (process.returncode, b"interrupted" in err) == (130, True)
+    is_marked_as_broken_off(out.decode(), "interrupted", SMALL)
+
+
+def is_marked_as_broken_off(text: str, code: str, part: bytes) -> None:
+    first, second, *shown, last = text.splitlines()
+    assert first.startswith(f"[NOT STORED ({code}): of {len(part)} bytes, after which it broke off, only what follows")
+    assert (second, last) == ("¦ what came", "¦ here it broke off")
+    assert shown == part.decode().splitlines()
+
+
+@contextlib.contextmanager
+def breaking_off(part: bytes) -> Generator[socket.socket]:
+    """An input that has a first part, and then an error in place of an end."""
+    there, here = socket.socketpair()
+    with here:
+        with there:
+            there.sendall(part)
+            here.sendall(b"this is not read, so the connection is reset")
+        yield here
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--no-such-option",)])
+def test_an_input_that_breaks_off_is_neither_stored_nor_printed_as_if_it_were_whole(
+    service: Service, options: tuple[str, ...]
+) -> None:
+    for url, code, name in ((service.url, 2, "invalid_request"), (None, 4, "unreachable")):
+        with nobody() as away, breaking_off(SMALL) as stdin:
+            put = [*COMMAND, "put", "-", "--url", url or away, "--session", "broken off", *options]
+            done = subprocess.run(put, stdin=stdin, capture_output=True, check=False)
+        wrong = "--no-such-option" in options
+        assert done.returncode == (2 if wrong else code), done.stderr
+        assert b"standard input cannot be read: Connection reset by peer." in done.stderr
+        receipt = json.loads(done.stdout) if "--json" in options else {"text": done.stdout.decode(), "inline": False}
+        is_marked_as_broken_off(receipt["text"], "invalid_request" if wrong else name, SMALL)
+        assert not receipt["inline"]
+    assert service.get("/v1/artifacts", session="broken off")["items"] == []
+
+
+def test_both_ends_of_what_came_of_a_long_input_are_within_the_budget() -> None:
+    part = LOG[:100_000]
+    with nobody() as url, breaking_off(part) as stdin:
+        put = [*COMMAND, "put", "-", "--url", url, "--card-tokens", "200"]
+        text = subprocess.run(put, stdin=stdin, capture_output=True, check=False).stdout.decode()
+    assert text.startswith("[NOT STORED (unreachable): of 100000 bytes, after which it broke off, only what follows")
+    assert text.endswith(f"{part.decode().splitlines()[-1]}\n¦ here it broke off\n")
+    assert len(text.encode()) <= 200 * 3
+
+
+def test_a_request_that_breaks_off_is_not_printed() -> None:
+    for options in ((), ("--no-such-option",)):
+        with breaking_off(b'{"messages": [') as stdin:
+            compact = [*COMMAND, "compact", "-", *options]
+            done = subprocess.run(compact, stdin=stdin, capture_output=True, check=False)
+        assert (done.returncode, done.stdout, b"Traceback" in done.stderr) == (2, b"", False)
+        assert b"standard input cannot be read: Connection reset by peer." in done.stderr
 
 
 # ---------------------------------------------------------------------------------------------- what is given

@@ -1,7 +1,8 @@
 """`put`, `card`, `read`, `search`: use a running service over HTTP.
 
 `put` stands at the end of a pipeline, and the output remains only where `put` stores or prints it. So whatever fails,
-`put` prints the text, or the text's two ends. It withholds only a payload that was refused for a secret in it.
+`put` prints the text, or the text's two ends, and says so if the output broke off. It withholds only a payload that was
+refused for a secret in it.
 """
 
 import contextlib
@@ -59,14 +60,22 @@ class _Payload:
         """`fields`: the options of the command; only the budgets among them are used."""
         self._budgets = fallback.asked(cast("DeclaredFields", fields))
         self._ends = fallback.Ends(self._budgets.room)
+        self._ends.broken_off = True  # until its end has been read
+        self._failed = False
+        """Whether the payload could not be read to its end."""
         self._pieces = pieces
         self._as_json = as_json
 
     def __iter__(self) -> Iterator[bytes]:
         """Yields the pieces that have not been read yet."""
-        for piece in self._pieces:
-            self._ends.feed(piece)
-            yield piece
+        try:
+            for piece in self._pieces:
+                self._ends.feed(piece)
+                yield piece
+        except Failure:
+            self._failed = True
+            raise
+        self._ends.broken_off = self._failed
 
     @contextlib.contextmanager
     def print_on_failure(self) -> Generator[None]:
@@ -128,9 +137,10 @@ def put(service: ServiceClient, file: str, **fields: Any) -> None:  # noqa: ANN4
     """Store FILE (- for standard input) and print what the model should read instead.
 
     If anything fails, the text is printed anyway, and the reason on standard error: text of up to --inline-tokens
-    unchanged, of a longer one both ends in --card-tokens, with a line that says what is left out. A payload that was
-    refused because of a secret in it is withheld. With --json, a receipt with "stored": false contains the text. Exit
-    code 4: the service could not store it, or cannot be reached.
+    unchanged, of a longer one both ends in --card-tokens, with a line that says what is left out. If FILE breaks off,
+    what came of it is printed with lines that say so. A payload that was refused because of a secret in it is withheld.
+    With --json, a receipt with "stored": false contains the text. Exit code 4: the service could not store it, or
+    cannot be reached.
     """
     size = _size(file)
     with open_input(file) as stream:

@@ -33,8 +33,8 @@ from coatcheck_client import Client, Retries, ServiceError, requests
 from coatcheck_client.integrations.claude_code_event import whole_event
 
 
-def _rescue(_pipe: str, stream: BufferedReader, _failure: Failure, as_json: bool) -> None:
-    _print_unchanged(stream.read(), as_json=as_json)
+def _rescue(pipe: str, stream: BufferedReader, _failure: Failure, as_json: bool) -> None:
+    _print_unchanged(_read(pipe, stream), as_json=as_json)
 
 
 @click.command(cls=PipeCommand, rescue=_rescue)
