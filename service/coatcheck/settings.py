@@ -270,6 +270,10 @@ def _check(s: Settings) -> None:
                 raise ValueError(f"{variable}={value!r} is not one of {', '.join(allowed)}.")
             if not isinstance(value, str) and not allowed[0] <= value <= allowed[1]:
                 raise ValueError(f"{variable}={value} is out of bounds: {allowed[0]} to {allowed[1]}.")
+    for name, value in msgspec.structs.asdict(s).items():
+        # Surrogates are how Python passes on bytes that are no text.
+        if isinstance(value, str) and re.search("[\ud800-\udfff]", value):
+            raise ValueError(f"{PREFIX}{name.upper()} has bytes that are not UTF-8.")
     _check_store_urls(s)
     if s.require_keys and s.allow_unauthenticated:
         raise ValueError(f"{PREFIX}REQUIRE_KEYS and {PREFIX}ALLOW_UNAUTHENTICATED contradict each other. Set one.")

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -97,6 +98,9 @@ def test_bytes_of_a_name_that_are_no_text_do_not_keep_a_file_from_being_handed_o
         ("policy", "show", "--session", "\udcff"),
         ("retention", "runs", "a\nb"),
         ("retention", "runs", "\udcff"),
+        ("status", "--session", "\udcff"),
+        ("usage", "--session", "\udcff"),
+        ("search-results", "-", "--query", "\udcff"),
     ],
 )
 def test_an_argument_that_cannot_be_sent_is_a_wrong_one(service: Service, args: tuple[str, ...]) -> None:
@@ -105,6 +109,61 @@ def test_an_argument_that_cannot_be_sent_is_a_wrong_one(service: Service, args: 
     assert ended.err.startswith("coatcheck: ")
     assert "Is it running" not in ended.err
     assert "ck_live_1" not in ended.err
+
+
+def commands(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command that does something, with the words that name it."""
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    for name in command.list_commands(click.Context(command)):
+        inner = command.get_command(click.Context(command), name)
+        assert inner is not None
+        yield from commands(inner, *path, name)
+
+
+NAMED_SETTINGS = [
+    (path, option.opts[0], [argument for argument in command.params if isinstance(argument, click.Argument)])
+    for path, command in commands(main)
+    for option in command.params
+    if option.name in {"service", "key", "data", "host"} and option.opts[0].startswith("--")
+]
+"""Every option that stands for a setting: its command, its name, and the arguments of the command."""
+VALUES: Mapping[str | None, str] = {"artifact_id": ARTIFACT, "file": "-", "job": "expire", "server": "true"}
+
+
+@pytest.mark.parametrize(("path", "option", "arguments"), NAMED_SETTINGS)
+def test_a_setting_with_bytes_that_are_no_text_is_a_wrong_one(
+    path: tuple[str, ...], option: str, arguments: list[click.Argument]
+) -> None:
+    reason = "--reason=x" if path == ("hold", "add") else None
+    given = [VALUES.get(each.name, "x") for each in arguments if each.required]
+    ended = call(*path, *filter(None, [reason]), option, "\udcff", *given, stdin=b"x")
+    assert ended.code == (1 if path[0] == "hook" else 2), ended
+
+
+def test_names_that_are_no_text_are_wrong_in_a_store_too(tmp_path: Path) -> None:
+    store = ("--data", str(tmp_path / "data"))
+    assert call("migrate", *store).code == 0
+    for args in (("create", "x", "--session-prefix", "\udcff"), ("list", "--namespace", "\udcff")):
+        ended = call("key", *args, *store)
+        assert ended == Ended(2, b"", "coatcheck: this cannot be sent: an argument has bytes that are not UTF-8.\n")
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/\udcff", "http://\udcff/", "http://"])
+def test_a_wrapped_server_has_a_url(url: str) -> None:
+    ended = call("mcp-wrap", url, stdin=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+    assert (ended.code, ended.out) == (2, b"")
+    assert ended.err.startswith("coatcheck: ")
+
+
+def test_a_name_that_an_output_cannot_show_does_not_end_the_command(tmp_path: Path) -> None:
+    store = ("--data", str(tmp_path / "data"))
+    assert call("migrate", *store).code == 0
+    env = {**ENVIRONMENT, "PYTHONIOENCODING": "latin-1:strict"}
+    backup = [*COMMAND, "backup", "bäd…\udcff", *store]
+    done = subprocess.run(backup, cwd=tmp_path, env=env, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.startswith(b"b\xe4d?? holds 0 artifacts"), done.stderr) == (0, True, b"")
 
 
 @pytest.mark.skipif(not UNREADABLE.exists(), reason="this system has no file that opens and cannot be read")

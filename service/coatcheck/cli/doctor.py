@@ -26,7 +26,7 @@ from coatcheck import __version__
 from coatcheck.adapters.redaction_rules import RELEASED
 from coatcheck.adapters.system import NAME as RESERVE_FILE
 from coatcheck.adapters.system import SystemClock
-from coatcheck.cli.command_setup import holds_store, render_size
+from coatcheck.cli.command_setup import holds_store, render_size, settings_for
 from coatcheck.cli.exits import Exit
 from coatcheck.cli.http_client import ServiceClient, read_object, service_options
 from coatcheck.settings import Settings, is_loopback
@@ -92,7 +92,7 @@ def doctor(service: ServiceClient, data: str | None) -> None:
     """
     settings = service.settings
     if data is not None:
-        settings = structs.replace(settings, data=data)
+        settings = structs.replace(settings, data=settings_for(data).data)
     findings = list(examine(settings))
     width = max(len(finding.check) for finding in findings)
     service.echo_items(

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any, ClassVar, NoReturn, TextIO
 
 import click
@@ -138,6 +139,9 @@ class Commands(click.Group):
 
     @override
     def invoke(self, ctx: click.Context) -> Any:
+        # An answer may have characters that the output's encoding lacks, and a file's name bytes that are no text.
+        if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+            sys.stdout.reconfigure(errors="replace")
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:

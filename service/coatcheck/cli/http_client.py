@@ -31,7 +31,7 @@ def service_options(command: Callable[..., None]) -> Callable[..., None]:
     def run(
         *, service: str | None, key: str | None, as_json: bool, timeout: float = _SILENCE, **parameters: object
     ) -> None:
-        with contextlib.closing(ServiceClient(service, key, timeout, as_json=as_json)) as client:
+        with contextlib.closing(ServiceClient(service, key, timeout, as_json=as_json)) as client, unless_unsendable():
             command(client, **parameters)
 
     run = click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")(run)
@@ -53,15 +53,20 @@ def service_settings(service: str | None, key: str | None) -> Settings:
         settings = load(url=service, key=key)
     except ValueError as error:
         fail(Exit.WRONG, str(error))
-    try:
-        url = httpx.URL(settings.url)
-    except httpx.InvalidURL as error:
-        fail(Exit.WRONG, f"{settings.url!r} is not a URL: {error}.")
-    if url.scheme not in {"http", "https"} or not url.host:
-        fail(Exit.WRONG, f"{settings.url!r} is not the URL of a service. An example: {Settings().url}")
+    require_url(settings.url, Settings().url)
     if not in_header(settings.key) or " " in settings.key:
         fail(Exit.WRONG, "the key (--key, COATCHECK_KEY) has characters that a key cannot have. An example: ck_live_…")
     return settings
+
+
+def require_url(url: str, example: str) -> None:
+    """Ends the command if a text is not the URL of something that speaks HTTP; the error names the example."""
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, UnicodeEncodeError) as error:
+        fail(Exit.WRONG, f"{url!r} is not a URL: {error}.")
+    if parsed.scheme not in {"http", "https"} or not parsed.host:
+        fail(Exit.WRONG, f"{url!r} is not the URL of a service. An example: {example}")
 
 
 def in_header(text: str) -> bool:
@@ -167,12 +172,22 @@ class ServiceClient:
 
 
 @contextlib.contextmanager
+def unless_unsendable() -> Generator[None]:
+    """Ends the command, saying why, if an argument cannot be part of a request."""
+    try:
+        yield
+    except UnicodeEncodeError:
+        fail(Exit.WRONG, "this cannot be sent: an argument has bytes that are not UTF-8.")
+    except (httpx.InvalidURL, httpx.LocalProtocolError) as error:
+        fail(Exit.WRONG, f"this cannot be sent: {str(error).rstrip('.')}.")
+
+
+@contextlib.contextmanager
 def unless_reached(client: httpx.Client) -> Generator[None]:
     """Ends the command, saying why, if a request cannot be sent or the service does not answer."""
     try:
-        yield
-    except (UnicodeEncodeError, httpx.InvalidURL, httpx.LocalProtocolError) as error:
-        fail(Exit.WRONG, f"this cannot be sent: {_why(error)}.")
+        with unless_unsendable():
+            yield
     except httpx.HTTPError as error:
         fail(
             Exit.UNREACHABLE,
@@ -210,10 +225,3 @@ def read_object(response: httpx.Response) -> dict[str, Any]:
     except ValueError:
         return {}
     return cast("dict[str, Any]", body) if isinstance(body, dict) else {}
-
-
-def _why(error: Exception) -> str:
-    """Returns what is wrong with an argument, without a full stop."""
-    return (
-        "an argument has bytes that are not UTF-8" if isinstance(error, UnicodeEncodeError) else str(error).rstrip(".")
-    )

@@ -16,7 +16,7 @@ import click
 from coatcheck.adapters.system import SystemClock
 from coatcheck.cli.command_setup import byte_size, end, require_store, settings_for
 from coatcheck.cli.exits import Exit, echo, echo_answer, echo_items, fail
-from coatcheck.cli.http_client import ServiceClient
+from coatcheck.cli.http_client import ServiceClient, unless_unsendable
 from coatcheck.core.artifact import EVERY_SCOPE, Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import ADMIN, EVERYWHERE
@@ -39,7 +39,7 @@ _KEY: dict[str, type] = {"id": str, "name": str, "namespace": str, "scopes": lis
 
 
 def _where(command: Callable[..., None]) -> Callable[..., None]:
-    command = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+    command = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(unless_unsendable()(command))
     command = click.option("--key", help="With --url: an administrator's key (COATCHECK_KEY).")(command)
     command = click.option(
         "--url", "service", help="Ask a running service (COATCHECK_URL) instead of opening the database."

@@ -21,7 +21,7 @@ import httpx
 
 from coatcheck.api.mcp_sdk import MISSING, is_installed
 from coatcheck.cli.exits import Exit, fail, standard_input
-from coatcheck.cli.http_client import in_header, service_settings
+from coatcheck.cli.http_client import in_header, require_url, service_settings
 from coatcheck.settings import Settings
 from coatcheck_client import AsyncClient
 from coatcheck_client.integrations.mcp_wrap import ChildServer, Server, WrapOptions, wrap
@@ -162,6 +162,7 @@ def _as_child(command: tuple[str, ...], settings: Settings, options: WrapOptions
 
 
 def _over_http(url: str, headers: dict[str, str], settings: Settings, options: WrapOptions) -> Coroutine[Any, Any, int]:
+    require_url(url, "https://example.org/mcp")
     if not is_installed():
         fail(Exit.WRONG, MISSING)
     from coatcheck.cli.mcp_http import connect_server  # noqa: PLC0415 - a server without a URL needs no SDK
