@@ -28,16 +28,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, NoReturn, final
+from typing import TYPE_CHECKING, Final, NoReturn, final
 
 import httpx
 
 from coatcheck_client.async_client import AsyncClient
 from coatcheck_client.contract.run_folder import ADDRESS_FILE, DIRECTORY_LOCK, HTTP_SOCKET, LIFELINE_SOCKET
+from coatcheck_client.options import ClientOptions
 from coatcheck_client.sync import Client
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 URL: Final = "http://localhost"
 """The URL of requests over a Unix socket. Its host name is never resolved."""
@@ -63,7 +67,7 @@ class EmbeddedError(Exception):
 class Embedded:
     """A service of a data directory: `with` yields a blocking client, `async with` a client for an event loop."""
 
-    def __init__(self, data: str | os.PathLike[str], options: Mapping[str, Any]) -> None:
+    def __init__(self, data: str | os.PathLike[str], options: ClientOptions) -> None:
         """Starts nothing yet."""
         self._connection = _ServiceConnection(Path(data))
         self._options = options
@@ -107,12 +111,13 @@ class Embedded:
             self._connection.close()
 
 
-def embedded(data: str | os.PathLike[str] = "coatcheck-data", **options: Any) -> Embedded:  # noqa: ANN401 - a client's
+def embedded(data: str | os.PathLike[str] = "coatcheck-data", **options: Unpack[ClientOptions]) -> Embedded:
     """Returns a service of a data directory. Use it in a `with` or an `async with` statement, which yields a client.
 
     Args:
         data: the directory; if it does not exist, it is created for this user only.
-        options: the options of the client: `session`, `card_tokens`, `inline_tokens`, `deadline` and others.
+        options: the options of the client, except `url` and `transport`: `session`, `card_tokens`, `inline_tokens`,
+            `deadline` and others.
     """
     return Embedded(data, options)
 

@@ -4,8 +4,8 @@ import os
 import re
 import uuid
 import warnings
-from collections.abc import Mapping
-from typing import Final, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypedDict
 
 import httpx
 from msgspec import Struct
@@ -26,6 +26,20 @@ Searches = Literal["passages", "summary", "off"]
 """What a put of a web search's response returns. `passages`: the passages that answer its query, within the limits of
 the service or a policy. `summary`: the summary with all sources, which later turns need as well. `off`: a card, as for
 any payload."""
+
+
+class ClientOptions(TypedDict, total=False):
+    """What a client may be given besides where the service is. `Client` has the meaning and bounds of every option."""
+
+    key: str | None
+    session: str | None
+    card_tokens: int | None
+    inline_tokens: int | None
+    deadline: float
+    timeout: float
+    retries: Retries | None
+    on_unreachable: OnUnreachable
+    sleep: Callable[[float], Any] | None
 
 
 class Options(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """A service that programs start by opening a directory, and that ends with the last of them: in real processes."""
 
 import asyncio
+import inspect
 import json
 import os
 import random
@@ -19,9 +20,10 @@ from typing import Any
 
 import pytest
 
-from coatcheck_client import EmbeddedError, __version__, embedded
+from coatcheck_client import Client, EmbeddedError, __version__, embedded
 from coatcheck_client.contract.run_folder import ADDRESS_FILE, HTTP_SOCKET, LIFELINE_SOCKET
 from coatcheck_client.embedded_service import Embedded
+from coatcheck_client.options import ClientOptions
 from support.service import COMMAND, serving, start
 from support.small_disk import small_disk
 from support.used_servers import used
@@ -368,3 +370,7 @@ def test_without_the_service_the_extra_is_named(data: Path, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "coatcheck", None)
     with pytest.raises(EmbeddedError, match=r"pip install 'coatcheck-client\[embedded\]'"):
         opened(data).__enter__()
+
+
+def test_its_options_are_those_of_the_client_except_where_the_service_is() -> None:
+    assert {*ClientOptions.__annotations__, "url", "transport"} == {*inspect.signature(Client).parameters}

@@ -73,6 +73,10 @@ async def embedding() -> None:
             assert_type(here, Client)
         async with embedded() as there:
             assert_type(there, AsyncClient)
+        embedded(key=None, retries=Retries(attempts=1), deadline=3, on_unreachable="original")
+        embedded(dead_line=3)  # type: ignore[call-arg]
+        embedded(deadline="soon")  # type: ignore[arg-type]
+        embedded(url="http://127.0.0.1:8321")  # type: ignore[call-arg]
         with Client(retries=Retries(attempts=1)) as one:
             assert_type(one, Client)
     except EmbeddedError as error:
