@@ -233,14 +233,14 @@ def is_marked_as_broken_off(text: str, code: str, part: bytes) -> None:
 
 
 @contextlib.contextmanager
-def breaking_off(part: bytes) -> Generator[socket.socket]:
+def breaking_off(part: bytes) -> Generator[int]:
     """An input that has a first part, and then an error in place of an end."""
     there, here = socket.socketpair()
     with here:
         with there:
             there.sendall(part)
             here.sendall(b"this is not read, so the connection is reset")
-        yield here
+        yield here.fileno()
 
 
 @pytest.mark.parametrize("options", [(), ("--json",), ("--no-such-option",)])

@@ -7,11 +7,13 @@ import sys
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from importlib import import_module
-from io import TextIOWrapper
-from typing import Any, ClassVar, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TextIO, cast
 
 import click
 from typing_extensions import override
+
+if TYPE_CHECKING:
+    from io import TextIOWrapper
 
 
 class Exit(IntEnum):
@@ -140,8 +142,9 @@ class Commands(click.Group):
     @override
     def invoke(self, ctx: click.Context) -> Any:
         # An answer may have characters that the output's encoding lacks, and a file's name bytes that are no text.
-        if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
-            sys.stdout.reconfigure(errors="replace")
+        stdout = cast("TextIOWrapper | None", sys.stdout)
+        if stdout is not None and stdout.errors == "strict":
+            stdout.reconfigure(errors="replace")
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
