@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
-from typing import Any, BinaryIO, Final, ParamSpec, Protocol, TypeVar
+from typing import Any, BinaryIO, Final, ParamSpec, Protocol, TypeVar, cast
 
 import httpx
 from msgspec import Struct
@@ -79,17 +79,31 @@ class Connection(Protocol):
         ...
 
 
+_END: Final = object()
+"""Stands for the end of a blocking iterator."""
+
+
 async def pieces_of(
     payload: BinaryIO | Iterable[bytes] | AsyncIterable[bytes], connection: Connection
 ) -> AsyncIterator[bytes]:
-    """Yields a payload in pieces: from a file, or from an iterable, which may be asynchronous."""
+    """Yields a payload in pieces: from a file, or from an iterable, which may be asynchronous.
+
+    Raises:
+        TypeError: a piece is not bytes, such as None from a stream that has nothing yet and does not wait.
+    """
     if isinstance(payload, AsyncIterable):
         async for piece in payload:
-            yield piece
+            yield _as_bytes(piece)
         return
     pieces = _blocking_pieces(payload)
-    while (piece := await connection.call(next, pieces, None)) is not None:
-        yield piece
+    while (piece := await connection.call(next, pieces, _END)) is not _END:
+        yield _as_bytes(piece)
+
+
+def _as_bytes(piece: object) -> bytes:
+    if not isinstance(piece, bytes | bytearray | memoryview):
+        raise TypeError(f"A stream's pieces must be bytes, not {type(piece).__name__}.")
+    return bytes(cast("bytes", piece))
 
 
 def _blocking_pieces(payload: BinaryIO | Iterable[bytes]) -> Iterator[bytes]:
@@ -97,5 +111,5 @@ def _blocking_pieces(payload: BinaryIO | Iterable[bytes]) -> Iterator[bytes]:
     if read is None:
         yield from payload
         return
-    while piece := read(PIECE):
+    while (piece := read(PIECE)) != b"":
         yield piece

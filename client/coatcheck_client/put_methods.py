@@ -128,6 +128,7 @@ class PutMethods(ClientBase):
         If the service fails, the stream is read to its end, and the receipt contains both of its ends.
 
         Raises:
+            TypeError: a piece of the stream is not bytes, such as None from a stream that does not wait for data.
             Exception: whatever the stream raises.
         """
         whole = self._declared(declared)

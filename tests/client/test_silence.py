@@ -1,11 +1,13 @@
 """A service that takes connections and says nothing, or next to nothing, costs an agent one deadline, and once."""
 
 import contextlib
+import io
 import socket
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -198,3 +200,31 @@ def test_an_error_of_a_stream_s_own_is_the_caller_s(service: Service) -> None:
         client.put_stream(broken())
     with Client(service.url) as client, pytest.raises(FileNotFoundError):
         client.put_file("/no/such/file")
+
+
+class NonBlocking:
+    """A stream that has something, and then nothing yet."""
+
+    def __init__(self) -> None:
+        self._pieces = [b"some of it", None, b"the rest", b""]
+
+    def read(self, _size: int) -> bytes | None:
+        return self._pieces.pop(0)
+
+
+async def test_a_stream_that_is_not_ready_or_has_text_is_never_stored_as_if_it_ended(service: Service) -> None:
+    async def pieces() -> AsyncIterator[Any]:
+        yield b"some of it"
+        yield "text"
+
+    streams: list[Callable[[], Any]] = [NonBlocking, lambda: [b"some of it", None], lambda: io.StringIO("text")]
+    with Client(service.url, session="not ready") as client:
+        for stream in streams:
+            with pytest.raises(TypeError, match="pieces must be bytes, not "):
+                client.put_stream(stream())
+    async with AsyncClient(service.url, session="not ready") as client:
+        for stream in (*streams, pieces):
+            with pytest.raises(TypeError, match="pieces must be bytes, not "):
+                await client.put_stream(stream())
+        assert [each async for each in client.each_artifact(session="not ready")] == []
+        assert (await client.put_stream([bytearray(b"a"), memoryview(b"b"), b"", b"c"])).text == "abc"
