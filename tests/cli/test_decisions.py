@@ -113,6 +113,9 @@ def test_a_hold_is_placed_keeps_and_is_released(place: Service) -> None:
     assert ask(place, "hold", "add", "--artifact", artifact, "--reason", "late").code == 3
     assert ask(place, "hold", "add", "--reason", "of what?").code == 2
     assert ask(place, "hold", "add", artifact, "--session", "s", "--reason", "which?").code == 2
+    for nothing in (("",), ("--artifact", ""), ("--session", "")):
+        assert ask(place, "hold", "add", *nothing, "--reason", "an empty variable").code == 2
+    assert loaded(place, "hold", "list") == {"items": []}
     everything = loaded(place, "hold", "add", "--all", "--reason", "case 8")
     assert request(place, "DELETE", "/v1/admin/namespaces/default").status_code == 423
     assert ask(place, "hold", "release", everything["id"]).code == 0

@@ -203,7 +203,8 @@ def add(service: ServiceClient, artifact_id: str | None, everything: bool, **opt
     targets = [each for each in (artifact_id, options["artifact"], options["session"]) if each is not None]
     if len(targets) + everything != 1:
         fail(Exit.WRONG, "name what to hold: one of an artifact's ID, --session and --all.")
-    options["artifact"] = artifact_id or options["artifact"]
+    if artifact_id is not None:
+        options["artifact"] = artifact_id
     answer = service.ask("POST", _HOLDS, _HOLD, json=drop_missing(**options))
     service.echo(answer, _render_hold(answer))
 
