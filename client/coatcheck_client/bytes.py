@@ -133,10 +133,16 @@ class WholeFile:
 def declare_file(path: Path, declared: DeclaredFields) -> DeclaredFields:
     """Returns the declared metadata, with title and media type from the file's name if they are not declared."""
     known: DeclaredFields = {"title": path.name}
-    media_type = mimetypes.guess_type(path.name)[0]
+    media_type = guess_media_type(path.name)
     if media_type is not None:
         known["media_type"] = media_type
     return {**known, **declared}
+
+
+def guess_media_type(name: str) -> str | None:
+    """Returns the media type that a file's name suggests; None if it suggests none, or that the file is compressed."""
+    media_type, compression = mimetypes.guess_type(name)
+    return None if compression else media_type
 
 
 def size_of(opened: BinaryIO) -> int | None:

@@ -1,6 +1,7 @@
 """Every method of the client against a running service."""
 
 import asyncio
+import gzip
 import inspect
 import io
 import random
@@ -42,6 +43,12 @@ def test_the_same_bytes_are_the_same_artifact_however_they_are_handed_over(clien
     assert client.content(ways[2].id) == LOG.encode()  # with its call's ID it is another artifact
     assert {receipt.stored for receipt in ways} == {True}
     assert as_text.text == client.put(LOG, session="ways").text
+
+
+def test_a_compressed_file_is_not_declared_as_what_is_in_it(client: Client, tmp_path: Path) -> None:
+    file = tmp_path / "rows.json.gz"
+    file.write_bytes(gzip.compress(b'{"a": 1}' * 5_000))
+    assert client.describe(client.put_file(file).id).artifact.media_type == "application/gzip"
 
 
 def test_what_is_said_of_a_payload_is_kept(client: Client, tmp_path: Path) -> None:

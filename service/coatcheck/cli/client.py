@@ -7,7 +7,6 @@ refused for a secret in it.
 
 import contextlib
 import json
-import mimetypes
 import sys
 from collections import deque
 from collections.abc import Generator, Iterator
@@ -30,6 +29,7 @@ from coatcheck.cli.http_client import (
     timeout_option,
 )
 from coatcheck_client import fallback
+from coatcheck_client.bytes import guess_media_type
 from coatcheck_client.errors import UNEXPECTED, UNREACHABLE, WRONG, ServiceError
 from coatcheck_client.requests import DeclaredFields
 
@@ -198,7 +198,7 @@ def _params(file: str, fields: dict[str, Any]) -> httpx.QueryParams:
 
 
 def _headers(file: str, fields: dict[str, Any], size: int | None) -> dict[str, str]:
-    media_type = fields["media_type"] or mimetypes.guess_type(file)[0]
+    media_type = fields["media_type"] or guess_media_type(file)
     if media_type and not in_header(media_type):
         fail(Exit.WRONG, f"--media-type {media_type!r} is not a media type such as text/plain; charset=utf-8")
     headers = {"content-type": media_type} if media_type else {}
