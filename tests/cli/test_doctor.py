@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 from collections.abc import Generator
 from datetime import timedelta
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from client.servers import handling
+from coatcheck import __version__
 from coatcheck.adapters.system import SystemClock
 from coatcheck.cli.doctor import Diagnosis, examine
 from coatcheck.settings import Settings
@@ -75,6 +78,20 @@ def test_a_service_that_is_away_is_named_with_how_to_start_it(home: Path) -> Non
     message = wrong(Settings(url="http://127.0.0.1:1", data=str(home)), "service")
     assert "cannot be reached" in message
     assert "coatcheck serve" in message
+
+
+@pytest.mark.parametrize("answered", [("/health/ready",), ("/health/ready", "/v1/openapi.json")])
+def test_a_service_that_stops_answering_meanwhile_is_a_finding(home: Path, answered: tuple[str, ...]) -> None:
+    body = json.dumps({"status": "ready", "info": {"version": __version__}}).encode()
+
+    def handle(connection: socket.socket) -> None:
+        if connection.recv(65_536).decode().split(" ")[1] in answered:
+            head = f"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n"
+            connection.sendall(head.encode() + body)
+
+    with handling(handle) as url:
+        message = wrong(Settings(url=url, data=str(home)), "service")
+    assert "stopped answering" in message
 
 
 @pytest.fixture

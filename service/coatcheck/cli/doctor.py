@@ -108,9 +108,13 @@ def examine(settings: Settings) -> Generator[Diagnosis]:
     """Yields the result of each check, in the order in which one would repair things."""
     headers = {"authorization": f"Bearer {settings.key}"} if settings.key else {}
     with httpx.Client(base_url=settings.url, headers=headers, timeout=_ANSWER_SECONDS, trust_env=False) as client:
-        reached = yield from _examine_service(client)
-        if reached:
-            yield from _examine_key(client, has_key=bool(settings.key))
+        try:
+            reached = yield from _examine_service(client)
+            if reached:
+                yield from _examine_key(client, has_key=bool(settings.key))
+        except httpx.HTTPError as error:
+            reason = str(error) or type(error).__name__
+            yield Diagnosis("service", "wrong", f"{client.base_url} stopped answering ({reason}): see its log.")
     yield from _examine_disk(settings)
     yield _examine_rules()
     yield from _examine_extras()
