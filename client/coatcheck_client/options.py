@@ -64,13 +64,23 @@ def find_url(url: str | None) -> str:
         ValueError: for an invalid URL.
     """
     url = url or os.environ.get("COATCHECK_URL") or DEFAULT_URL  # noqa: TID251 - as the command line does
+    check_url(url)
+    return url.rstrip("/")
+
+
+def check_url(url: str, example: str = DEFAULT_URL) -> None:
+    """Checks that a text is the URL of something that speaks HTTP.
+
+    Raises:
+        ValueError: it is not; the error names the example.
+    """
     try:
         parsed = httpx.URL(url)
-    except httpx.InvalidURL as e:
+        parsed.raw_host.decode("ascii").encode("idna")  # as for the look-up: no part of a name is empty or too long
+    except (httpx.InvalidURL, UnicodeError) as e:
         raise ValueError(f"{url!r} is not a URL: {e}.") from e
     if parsed.scheme not in {"http", "https"} or not parsed.host:
-        raise ValueError(f"{url!r} is not the URL of a service. An example: {DEFAULT_URL}")
-    return url.rstrip("/")
+        raise ValueError(f"{url!r} is not the URL of a service. An example: {example}")
 
 
 def make_headers(key: str | None) -> dict[str, str]:

@@ -21,6 +21,8 @@ ARTIFACT = "art_000000000000000098"
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 FULL = Path("/dev/full")
 UNREADABLE = Path("/proc/self/mem")
+NO_HOST = f"http://{'a' * 70}.example"
+"""A URL whose host has a part that is too long for a name."""
 
 ASKING = [
     ("put", "-"),
@@ -150,11 +152,12 @@ def test_names_that_are_no_text_are_wrong_in_a_store_too(tmp_path: Path) -> None
         assert ended == Ended(2, b"", "coatcheck: this cannot be sent: an argument has bytes that are not UTF-8.\n")
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1/\udcff", "http://\udcff/", "http://"])
-def test_a_wrapped_server_has_a_url(url: str) -> None:
-    ended = call("mcp-wrap", url, stdin=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
-    assert (ended.code, ended.out) == (2, b"")
-    assert ended.err.startswith("coatcheck: ")
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/\udcff", "http://\udcff/", "http://", "http://a..b", NO_HOST])
+def test_a_url_that_is_none_is_a_wrong_argument(url: str) -> None:
+    for args in (("mcp-wrap", url), ("list", "--url", url), ("doctor", "--url", url)):
+        ended = call(*args, stdin=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        assert (ended.code, ended.out) == (2, b""), ended
+        assert ended.err.startswith("coatcheck: ")
 
 
 def test_a_name_that_an_output_cannot_show_does_not_end_the_command(tmp_path: Path) -> None:

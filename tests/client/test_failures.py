@@ -430,7 +430,16 @@ def test_a_key_goes_with_every_request() -> None:
 
 @pytest.mark.parametrize(
     ("url", "key"),
-    [("ftp://x", None), ("127.0.0.1:8321", None), ("http://", None), ("http://x", ""), ("http://x", "a\nb")],
+    [
+        ("ftp://x", None),
+        ("127.0.0.1:8321", None),
+        ("http://", None),
+        ("http://a..b", None),
+        ("http://" + "a" * 70, None),
+        ("http://\ud800", None),
+        ("http://x", ""),
+        ("http://x", "a\nb"),
+    ],
 )
 def test_a_setup_that_cannot_work_is_refused_at_once(url: str, key: str | None) -> None:
     with pytest.raises(ValueError):

@@ -14,6 +14,7 @@ from coatcheck.cli.exits import Exit, echo_answer, echo_items, fail
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.ids import parse
 from coatcheck.settings import Settings, load
+from coatcheck_client.options import DEFAULT_URL, check_url
 
 PAGE: Final = 200
 """Maximum items per request of a list."""
@@ -53,20 +54,18 @@ def service_settings(service: str | None, key: str | None) -> Settings:
         settings = load(url=service, key=key)
     except ValueError as error:
         fail(Exit.WRONG, str(error))
-    require_url(settings.url, Settings().url)
+    require_url(settings.url)
     if not in_header(settings.key) or " " in settings.key:
         fail(Exit.WRONG, "the key (--key, COATCHECK_KEY) has characters that a key cannot have. An example: ck_live_…")
     return settings
 
 
-def require_url(url: str, example: str) -> None:
+def require_url(url: str, example: str = DEFAULT_URL) -> None:
     """Ends the command if a text is not the URL of something that speaks HTTP; the error names the example."""
     try:
-        parsed = httpx.URL(url)
-    except (httpx.InvalidURL, UnicodeEncodeError) as error:
-        fail(Exit.WRONG, f"{url!r} is not a URL: {error}.")
-    if parsed.scheme not in {"http", "https"} or not parsed.host:
-        fail(Exit.WRONG, f"{url!r} is not the URL of a service. An example: {example}")
+        check_url(url, example)
+    except ValueError as error:
+        fail(Exit.WRONG, str(error))
 
 
 def in_header(text: str) -> bool:
