@@ -254,7 +254,8 @@ def test_an_input_that_breaks_off_is_neither_stored_nor_printed_as_if_it_were_wh
         wrong = "--no-such-option" in options
         assert done.returncode == (2 if wrong else code), done.stderr
         assert b"standard input cannot be read: Connection reset by peer." in done.stderr
-        receipt = json.loads(done.stdout) if "--json" in options else {"text": done.stdout.decode(), "inline": False}
+        plain: dict[str, Any] = {"text": done.stdout.decode(), "inline": False}
+        receipt = json.loads(done.stdout) if "--json" in options else plain
         is_marked_as_broken_off(receipt["text"], "invalid_request" if wrong else name, SMALL)
         assert not receipt["inline"]
     assert service.get("/v1/artifacts", session="broken off")["items"] == []

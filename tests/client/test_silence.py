@@ -227,4 +227,5 @@ async def test_a_stream_that_is_not_ready_or_has_text_is_never_stored_as_if_it_e
             with pytest.raises(TypeError, match="pieces must be bytes, not "):
                 await client.put_stream(stream())
         assert [each async for each in client.each_artifact(session="not ready")] == []
-        assert (await client.put_stream([bytearray(b"a"), memoryview(b"b"), b"", b"c"])).text == "abc"
+        buffers: list[Any] = [bytearray(b"a"), memoryview(b"b"), b"", b"c"]
+        assert (await client.put_stream(buffers)).text == "abc"
