@@ -7,7 +7,7 @@ import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.grep.matcher import STRETCH_BYTES
-from coatcheck.usecases.reading.grep import SearchAnswer
+from coatcheck.usecases.reading.grep import UNDECODED, SearchAnswer
 from reading.reading_harness import ReadingHarness, ReadingStore
 
 R = random.Random(7)
@@ -348,3 +348,48 @@ async def test_the_shortest_form_of_a_hit_fits_the_smallest_budget(shelf: Readin
     answer = await shelf.search(number, r"[\x00-\x7f]{3,}", max_tokens=128, context=20)
     check_windows(data + b"\n" + data, answer)
     assert answer.shown >= 1
+
+
+_SIGNS = r"\u00e9\"&quot;\t" + r"\u4e2d" * 7
+_QUOTED = "".join(f"{_SIGNS} needle{n} {'x' * 15_000} {_SIGNS}" for n in range(20))
+_LONG = "".join(f"{_SIGNS} needle{n} {'x' * 30_000} {_SIGNS}" for n in range(20, 60))
+
+
+@pytest.mark.parametrize("limit", [7, 200])
+async def test_decoded_lines_of_any_length_are_searched_and_shown_alike(shelf: ReadingHarness, limit: int) -> None:
+    """Lines are decoded up to 1 MiB; longer ones are searched as they are written."""
+    data = "\n".join(["first", _QUOTED, f"{_SIGNS} needle99", _LONG, _SIGNS, _LONG[-1_000_000:], "last"]).encode()
+    number = await shelf.put(data)
+    words: list[str] = []
+    at = {"from_line": 1, "from_byte": 0}
+    while True:
+        answer = await shelf.search(number, "needle[0-9]+", plain=True, context=0, limit=limit, max_tokens=8_000, **at)
+        matches = [data[match.bytes.start : match.bytes.end].decode() for match in answer.matches]
+        assert all(match in answer.text for match in matches)
+        words += matches
+        if answer.next is None:
+            break
+        at = {"from_line": answer.next.line, "from_byte": answer.next.byte}
+    assert words == re.findall("needle[0-9]+", data.decode())
+
+
+async def test_matches_in_decoded_signs_go_on_where_the_answer_stopped(shelf: ReadingHarness) -> None:
+    number = await shelf.put((r"\u4e2d" * 1_999 + r"\u6587").encode() * 10)
+    shown, byte = 0, 0
+    for _ in range(31):
+        answer = await shelf.search(number, "中", plain=True, limit=1, from_byte=byte)
+        shown += answer.shown
+        if answer.next is None:
+            break
+        byte = answer.next.byte
+    whole = await shelf.search(number, "中", plain=True, limit=200, max_tokens=8_000)
+    assert shown == whole.total
+
+
+async def test_no_match_in_decoded_lines_says_where_nothing_was_decoded(shelf: ReadingHarness) -> None:
+    number = await shelf.put(b"first\n" + _LONG.encode() + b"\nlast")
+    answer = await shelf.search(number, "é.&", plain=True, ignore_case=True)
+    assert answer.message == f'No match for "é.&" in 3 lines. {UNDECODED}'
+    assert (await shelf.search(number, "éé", plain=True, ignore_case=True, from_line=3)).message == (
+        'No match for "éé" in 3 lines.'
+    )

@@ -235,6 +235,15 @@ async def test_a_search_does_by_itself_what_would_be_tried_next(agent: Agent) ->
     assert "Look-around and backreferences do not exist here" in wrong.text
 
 
+async def test_no_match_in_a_line_too_long_to_be_decoded_says_so(agent: Agent) -> None:
+    artifact_id = await agent.put("Gr\\u00f6\\u00dfe" + "x" * 1_100_000 + "\nlast\n", media_type="text/plain")
+    answer = await agent.read(artifact_id=artifact_id, pattern="Größe")
+    assert answer.text.startswith('No match for "Größe" in 2 lines')
+    assert answer.text.endswith("Lines over 1 MiB were searched as written, not decoded.")
+    answer = await agent.read(artifact_id=artifact_id, pattern="Größe", offset=2)
+    assert "decoded" not in answer.text
+
+
 async def test_unbalanced_parentheses_are_no_regular_expression(agent: Agent) -> None:
     artifact_id = await agent.put(LOG + "smile :)|(: again\n")
     answer = await agent.read(artifact_id=artifact_id, pattern=")|(", context=0)

@@ -19,7 +19,14 @@ from coatcheck.tools import values
 from coatcheck.tools.answers import AnswerText, answer, clip_notes, lacks, plain, resolve_start, show, within
 from coatcheck.tools.arguments import ReadArguments
 from coatcheck.tools.values import ReadStart
-from coatcheck.usecases.reading.grep import DEFAULT_LIMIT, MAX_LIMIT, PatternSearchRequest, Search, SearchAnswer
+from coatcheck.usecases.reading.grep import (
+    DEFAULT_LIMIT,
+    MAX_LIMIT,
+    UNDECODED,
+    PatternSearchRequest,
+    Search,
+    SearchAnswer,
+)
 from coatcheck_client.contract.inert import inert
 
 _REPEATED_CHARS: Final = 80
@@ -104,7 +111,10 @@ class PatternSearch:
     async def _first_match(
         self, reading: ViewReading, tries: list[tuple[PatternSearchRequest, str]]
     ) -> tuple[SearchAnswer, list[str]] | None:
-        """Returns the result of the first variant that matches, with its note; None if no variant matches."""
+        """Returns the result of the first variant that matches, with its note; None if no variant matches.
+
+        Also returns the result of a search that could not decode every line, with a note that says so.
+        """
         for variant, note in tries:
             try:
                 got = await self._search.of(reading, variant)
@@ -114,6 +124,8 @@ class PatternSearch:
                 continue  # a variant that is not a valid regular expression cannot be what the model meant
             if got.shown or got.stopped == "deadline":
                 return got, [note] if got.shown else []
+            if UNDECODED in (got.message or ""):
+                return got, [UNDECODED]
         return None
 
 

@@ -174,6 +174,10 @@ class ScanPosition(Struct, frozen=True):
     newlines: int = 0
     """Number of LF bytes before `line_start`."""
     line_start: int = 0
+    in_pieces: bool = False
+    """Whether some line before was too long to be searched at once."""
+    undecoded: bool = False
+    """Whether some line before was too long to be decoded, in a search of decoded lines."""
 
 
 class PatternScan:
@@ -185,6 +189,7 @@ class PatternScan:
         expired: whether the deadline passed before the scan was complete; `mark()` tells where it stopped.
         page_end: the position after the last hit of the page; None until the page is full.
         in_pieces: whether some line was too long to be searched at once.
+        undecoded: whether some line was too long to be decoded; set by the caller, who decodes the lines.
         piece: maximum bytes of a line that is searched at once.
         overlap: length in bytes of the longest match that is certain to be found in a line searched in pieces.
     """
@@ -206,7 +211,8 @@ class PatternScan:
         self.count = mark.hits
         self.expired = False
         self.page_end: ScanPosition | None = None
-        self.in_pieces = False
+        self.in_pieces = mark.in_pieces
+        self.undecoded = mark.undecoded
         # Bytes that one call of RE2 may get, so that it returns in time whatever the pattern is.
         self._max_call_bytes = _bytes_in(WORST_SECONDS, pattern)
         self.piece = min(PIECE_BYTES, self._max_call_bytes)
@@ -239,7 +245,8 @@ class PatternScan:
 
     def mark(self) -> ScanPosition:
         """Returns the position that the scan has reached."""
-        return ScanPosition(self.count, self._at, self._lines_before(self._line_start), self._line_start)
+        lines = self._lines_before(self._line_start)
+        return ScanPosition(self.count, self._at, lines, self._line_start, self.in_pieces, self.undecoded)
 
     def feed(self, block: bytes) -> None:
         """Appends a block, and searches as far as whole lines, or pieces of very long lines, are available."""

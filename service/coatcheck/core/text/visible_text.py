@@ -86,11 +86,11 @@ def show_parts(data: bytes, hidden: Sequence[Hidden], base: int = 0) -> bytes:
     return b"".join([*out, data[at:]])
 
 
-def find_written_positions(hidden: Sequence[Hidden], positions: Iterable[int]) -> list[int]:
+def find_written_positions(hidden: Sequence[Hidden], positions: Iterable[int], *, inside: bool = False) -> list[int]:
     """Returns the positions in the written bytes that correspond to positions in the result of `show_parts`.
 
-    A position inside a replacement corresponds to the start of the hidden range. `hidden` is in order and disjoint, and
-    `positions` are in order.
+    A position inside a replacement corresponds to the start of the hidden range or, if `inside`, to a position as far
+    behind that start. `hidden` is in order and disjoint, and `positions` are in order.
     """
     out: list[int] = []
     number = skipped = 0
@@ -99,8 +99,22 @@ def find_written_positions(hidden: Sequence[Hidden], positions: Iterable[int]) -
             start, end, replacement = hidden[number]
             skipped += end - start - len(replacement)
             number += 1
-        out.append(min(place + skipped, hidden[number][0]) if number < len(hidden) else place + skipped)
+        is_before = inside or number == len(hidden)
+        out.append(place + skipped if is_before else min(place + skipped, hidden[number][0]))
     return out
+
+
+def find_shown_position(hidden: Sequence[Hidden], place: int) -> int:
+    """Returns the position for which `find_written_positions` with `inside` returns `place`.
+
+    If there is none, because a hidden range is longer than its replacement, returns the end of that replacement.
+    """
+    skipped = 0
+    for start, end, replacement in hidden:
+        if place <= start:
+            break
+        skipped += end - start - len(replacement) if end <= place else max(0, place - start - len(replacement))
+    return place - skipped
 
 
 def complete_length(data: bytes) -> int:

@@ -7,6 +7,7 @@ Nothing is stored except the record of the read.
 
 import re
 from functools import cached_property
+from itertools import groupby
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -30,14 +31,20 @@ from coatcheck.core.parts.blobs import hidden_parts
 from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_TEXT_CHARS, Section, View, check_budget, text_budget
 from coatcheck.core.text.count import plural
 from coatcheck.core.text.scan import PATTERN_BYTES
-from coatcheck.core.text.visible_text import Hidden, find_parts, find_written_positions, plain_lines
+from coatcheck.core.text.visible_text import (
+    Hidden,
+    find_parts,
+    find_shown_position,
+    find_written_positions,
+    plain_lines,
+)
 from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.view import ViewName
 from coatcheck.core.views.window import Extent, span
 from coatcheck.reading.positions import at_byte, past_end_of, place_of
 from coatcheck.reading.view import Reader, ViewReading
 from coatcheck.runtime.work_placement import in_pool
-from coatcheck.storing.content import BLOCK_BYTES
+from coatcheck.storing.content import BLOCK_BYTES, Content
 from coatcheck_client.contract.blobs import SHORTEST, rest_of
 
 DEFAULT_LIMIT = 20
@@ -60,6 +67,8 @@ _PATTERN_CHARS = 200
 _SURROUNDING_BYTES = 1024 * 1024
 """Bytes that are read additionally before and after the shown part of a line. Encoded bytes may reach into this part,
 and an answer must know where they begin and end."""
+UNDECODED = f"Lines over {PIECE_BYTES >> 20} MiB were searched as written, not decoded."
+"""The end of the message of a search of decoded lines that finds nothing in lines that are too long to be decoded."""
 _FOLDS = re.compile(r"\(\?[a-zA-Z]*i[a-zA-Z]*(?:-[a-zA-Z]+)?[:)]")
 """Matches a group of a pattern that sets the flag to ignore case."""
 _ESCAPE = re.compile(r"\\[pP]\{[^}]*\}|\\x\{[^}]*\}|\\.|\[\[:\^?[a-z]+:\]\]|\(\?P?<\w+>|\(\?[a-zA-Z-]+")
@@ -93,7 +102,8 @@ class PatternSearchRequest(SearchQuery, frozen=True, kw_only=True):
     from_byte: int = 0
     """Bytes of line `from_line` to skip. If the line has no byte after them, the search begins on the next line."""
     plain: bool = False
-    """Whether to search lines with their escapes decoded, as `plain_lines` does, instead of the lines as written."""
+    """Whether to search lines with their escapes decoded, as `plain_lines` does, instead of the lines as written. Lines
+    over PIECE_BYTES are searched as written."""
 
 
 class Match(Struct, frozen=True):
@@ -188,13 +198,22 @@ class Search(Reader):
         """
         _check(ask)
         pattern = await self._compile_pattern(ask)
-        scan = await self._scan(reading, pattern, ask, await _begin(reading, ask))
+        begin = await _begin(reading, ask)
+        if ask.plain and begin.byte > begin.line_start:
+            begin = replace(begin, byte=find_shown_position(await self._parts(reading, begin.line_start), begin.byte))
+        scan = await self._scan(reading, pattern, ask, begin)
+        # Positions in decoded lines are translated to positions in the bytes as written.
+        hits = await self._resolve_hits(reading, scan.hits) if ask.plain else scan.hits
         # The scan keeps only positions, and the lines are read afterwards: so memory stays bounded even if matches
         # are long.
-        around = await _fetch(reading, scan.hits, ask.context)
+        around = await _fetch(reading, hits, ask.context)
         budget = ClipBudget(ask.max_tokens, MAX_TEXT_CHARS)
         rendered_hits = await in_pool(self._pool, compose, around, budget, ask.context, self._tokenizer)
-        return await self.prepare_answer(reading, _answer(reading, ask, scan, rendered_hits), ask.max_tokens)
+        at = _find_next(scan, len(rendered_hits.hits))
+        if ask.plain and at.line_start < at.byte < reading.extent.end:
+            parts = await self._parts(reading, at.line_start)
+            at = replace(at, byte=find_written_positions(parts, (at.byte,), inside=True)[0])
+        return await self.prepare_answer(reading, _answer(reading, ask, scan, rendered_hits, at), ask.max_tokens)
 
     async def check_pattern(self, ask: PatternSearchRequest) -> None:
         """Checks the pattern of a request without searching for it.
@@ -235,41 +254,60 @@ class Search(Reader):
             deadline=self._clock() + self._patience,
             count_on=COUNT_ON_SECONDS,
         )
+        line = mark.line_start if mark.byte > mark.line_start else scan.needs
         while not scan.is_done and scan.needs < stop:
             start = scan.needs  # at first one byte before the section, which a word boundary needs
             end = min(stop, (start // BLOCK_BYTES + 1) * BLOCK_BYTES)
-            block = await (self._plain_block(reading, start, end) if ask.plain else content.read(start, end))
+            if ask.plain:
+                block, decoded = await self._plain_block(reading, line, start, end)
+                scan.undecoded = scan.undecoded or not decoded
+                line = scan.needs + len(block) if block.endswith(b"\n") else line
+            else:
+                block = await content.read(start, end)
             await in_pool(self._pool, scan.feed, block)
         self._remember(question, positions, scan)
-        # The hits were found in decoded lines: their positions are translated to positions in the bytes as written.
-        if ask.plain:
-            scan.hits = [await self._resolve_hit(reading, hit) for hit in scan.hits]
         return scan
 
-    async def _plain_block(self, reading: ViewReading, start: int, end: int) -> bytes:
-        """Returns about a block of decoded lines from `start` on; a line over PIECE_BYTES is returned as written."""
-        content, stop = reading.content, reading.extent.end
-        begins = start == 0 or await content.read(start - 1, start) == b"\n"
-        while True:
-            block = await content.read(start, end)
-            # Only whole lines are decoded: half of an escape would be decoded wrongly.
-            size = len(block) if end == stop else block.rfind(b"\n") + 1
-            if size:
-                return await in_pool(self._pool, _read_lines, reading.fields, block[:size], begins=begins)
-            if end - start > PIECE_BYTES:
-                return block
-            end = min(stop, end + BLOCK_BYTES)
+    async def _plain_block(self, reading: ViewReading, line: int, start: int, end: int) -> tuple[bytes, bool]:
+        """Returns about a block of lines from `start` on, and whether they are decoded.
 
-    async def _resolve_hit(self, reading: ViewReading, hit: LineHit) -> LineHit:
-        """Returns a hit in decoded lines with the positions of its matches in the bytes as they are written."""
-        first, last = hit.line_start, hit.matches[-1].end
-        if last - first > PIECE_BYTES:
-            return hit
-        line = await reading.content.read(first, min(reading.extent.end, last + PIECE_BYTES))
-        hidden_spans = await in_pool(self._pool, _parts_of, reading.fields, line.partition(b"\n")[0])
-        parts = [(first + start, first + end, replacement) for start, end, replacement in hidden_spans]
-        matches = [Extent(*find_written_positions(parts, (match.start, match.end))) for match in hit.matches]
-        return replace(hit, matches=matches)
+        `start` is in the line that begins at `line`. If that is over PIECE_BYTES, only it is returned, as written.
+        """
+        content, stop = reading.content, reading.extent.end
+        most = min(stop, line + PIECE_BYTES)
+        for limit in dict.fromkeys((min(end, most), most)) if start < most else ():
+            block = await content.read(line, limit)
+            # Only whole lines are decoded: half of an escape would be decoded wrongly.
+            size = len(block) if limit == stop else block.rfind(b"\n") + 1
+            if size > start - line:
+                begins = await _begins_line(content, line)
+                block = await in_pool(self._pool, _read_lines, reading.fields, block[:size], begins=begins)
+                return block[start - line :], True
+        block = await content.read(start, end)
+        return block[: block.find(b"\n") + 1 or len(block)], False
+
+    async def _parts(self, reading: ViewReading, line: int) -> list[Hidden]:
+        """Returns the parts that are replaced in the decoded form of the line that begins at `line`, in order.
+
+        Positions are those of the view. A line over PIECE_BYTES has no such parts.
+        """
+        end = min(reading.extent.end, line + PIECE_BYTES)
+        data, lf, _ = (await reading.content.read(line, end)).partition(b"\n")
+        if not lf and end < reading.extent.end:
+            return []
+        begins = await _begins_line(reading.content, line)
+        hidden = await in_pool(self._pool, _parts_of, reading.fields, data, begins=begins)
+        return [(line + start, line + end, replacement) for start, end, replacement in hidden]
+
+    async def _resolve_hits(self, reading: ViewReading, hits: list[LineHit]) -> list[LineHit]:
+        """Returns hits in decoded lines with the positions of their matches in the bytes as they are written."""
+        resolved_hits: list[LineHit] = []
+        for line_start, hits_of_line in groupby(hits, lambda hit: hit.line_start):
+            parts = await self._parts(reading, line_start)
+            for hit in hits_of_line:
+                extents = [Extent(*find_written_positions(parts, (match.start, match.end))) for match in hit.matches]
+                resolved_hits.append(replace(hit, matches=extents))
+        return resolved_hits
 
     def _remember(self, question: "_Question", positions: list[ScanPosition], scan: PatternScan) -> None:
         """Caches the positions where the page ended and where the deadline stopped the scan, if there are any."""
@@ -289,6 +327,10 @@ def _parts_of(fields: LineFields | None, data: bytes, *, begins: bool = True) ->
 
 def _read_lines(fields: LineFields | None, data: bytes, *, begins: bool) -> bytes:
     return plain_lines(data, _parts_of(fields, data, begins=begins))
+
+
+async def _begins_line(content: Content, byte: int) -> bool:
+    return byte == 0 or await content.read(byte - 1, byte) == b"\n"
 
 
 async def _begin(reading: ViewReading, ask: PatternSearchRequest) -> ScanPosition:
@@ -355,8 +397,9 @@ async def _fetch(reading: ViewReading, hits: list[LineHit], context: int) -> lis
 
 
 def _answer(
-    reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan, rendered_hits: ShownHits
+    reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan, rendered_hits: ShownHits, at: ScanPosition
 ) -> SearchAnswer:
+    """Returns the answer with the hits that fit; a further search begins at `at`."""
     # Three reasons can end the text, and the first that applies counts: the budget, the limit of the page, the
     # deadline.
     is_complete = not scan.expired
@@ -386,19 +429,19 @@ def _answer(
         tokens=rendered_hits.tokens,
         complete=stopped == "end",
         stopped=stopped,
-        next=None if stopped == "end" else _next(ask, scan, len(hits)),
+        next=None if stopped == "end" else SearchNext(ask.offset + len(hits), at.newlines + 1, at.byte - at.line_start),
     )
 
 
-def _next(ask: PatternSearchRequest, scan: PatternScan, shown_count: int) -> SearchNext:
+def _find_next(scan: PatternScan, shown_count: int) -> ScanPosition:
     """Returns where a further search begins: at the first hit that is not shown, or where the scan stopped."""
     if shown_count < len(scan.hits):
         hit = scan.hits[shown_count]
         # If the last shown hit is in the same line, the next search must begin after that hit, not at the line's start.
         same_line = shown_count > 0 and scan.hits[shown_count - 1].line == hit.line
-        return SearchNext(ask.offset + shown_count, hit.line, hit.matches[0].start - hit.line_start if same_line else 0)
-    at = scan.page_end or scan.mark()
-    return SearchNext(ask.offset + shown_count, at.newlines + 1, at.byte - at.line_start)
+        byte = hit.matches[0].start if same_line else hit.line_start
+        return ScanPosition(byte=byte, newlines=hit.line - 1, line_start=hit.line_start)
+    return scan.page_end or scan.mark()
 
 
 def _nothing(reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan) -> str:
@@ -417,7 +460,8 @@ def _nothing(reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan)
         return f'Only {match} "{short_pattern}": offset {ask.offset:,} is past the last. Leave out offset.'
     if reading.extent.start == reading.extent.end:
         return f'No match for "{short_pattern}": {reading.name} is empty.'
-    return f'No match for "{short_pattern}" in {lines}{_hint(ask, scan)}.'
+    note = f" {UNDECODED}" if scan.undecoded else ""
+    return f'No match for "{short_pattern}" in {lines}{_hint(ask, scan)}.{note}'
 
 
 def _hint(ask: PatternSearchRequest, scan: PatternScan) -> str:
