@@ -81,6 +81,14 @@ def test_what_is_utf_8_is_utf_8_whatever_is_declared(media_type: str | None) -> 
         assert find_charset(text.encode()[:-1], media_type, is_whole=False) is None
 
 
+@pytest.mark.parametrize("text", ["un café", "Straß", "é"])
+def test_a_last_letter_that_may_be_half_of_utf_8_is_read_as_declared(text: str) -> None:
+    declared, data = "text/plain; charset=iso-8859-1", text.encode("latin-1")
+    assert decode(data, declared) == text
+    assert find_charset(data, declared, is_whole=False) is None
+    assert find_charset(f"déjà {text}é".encode()[:-1], declared, is_whole=True) is None
+
+
 def test_utf_8_with_a_few_damaged_bytes_is_no_other_charset() -> None:
     text = "\n".join(TEXTS.values()).encode()
     assert find_charset(text[:300] + b"\xff" + text[300:], None, is_whole=True) is None

@@ -82,12 +82,12 @@ def find_charset(head: bytes, media_type: str | None, *, is_whole: bool) -> Char
     if head.isascii():
         name = next((name for escape, name in _SHIFTS if escape.search(head)), None)
         return Charset(name) if name else _by_nuls(head)
-    if _is_utf8(head):
+    if _is_utf8(head, is_whole=is_whole):
         return _by_nuls(head)
     for name in _list_declared(head, media_type):
         if _decodes(head, name, is_whole=is_whole):
             return Charset(name)
-    return _by_nuls(head) or _detect_charset(head)
+    return _by_nuls(head) or (None if _is_utf8(head) else _detect_charset(head))
 
 
 def has_controls(head: bytes) -> bool:
@@ -103,12 +103,17 @@ def decode(data: bytes, media_type: str | None) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-def _is_utf8(data: bytes) -> bool:
-    """Returns whether bytes are UTF-8. Their last character may be cut off."""
+def _is_utf8(data: bytes, *, is_whole: bool = False) -> bool:
+    """Returns whether bytes are UTF-8. Their last character may be cut off.
+
+    If they are a whole payload, that is only so after other characters outside ASCII: it may be a letter of another
+    charset.
+    """
     try:
         data.decode()
     except UnicodeDecodeError as error:
-        return error.reason == "unexpected end of data"
+        is_cut = error.reason == "unexpected end of data"
+        return is_cut and not (is_whole and data[: error.start].isascii())
     return True
 
 
