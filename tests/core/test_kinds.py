@@ -163,6 +163,13 @@ def test_a_document_too_large_to_read_whole_is_described_from_its_start() -> Non
     assert facts_of(data).shape == ("Keys of its beginning only:", "$[*]: id, text")
 
 
+@pytest.mark.parametrize("size", [70_000, 150_000, 250_000])
+def test_json_lines_of_any_length_are_described_as_lines(size: int) -> None:
+    line = json.dumps({"id": 1, "text": "x" * size}).encode()
+    assert facts_of(b"\n".join([line, line])).shape[0] == "JSON lines; keys of all 2:"
+    assert facts_of(line + b"\nnot JSON").shape[0] == "Not well-formed JSON; keys as far as it can be read:"
+
+
 @pytest.mark.parametrize(
     "data",
     [b"", b"x", b"{", b"[", b'{"a', b"[" * 100_000, b'{"a":' * 50_000, b'{"a":NaN}', b"[1,]", b'["\xff"]', b"{}{}"],

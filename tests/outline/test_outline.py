@@ -159,6 +159,18 @@ async def test_large_json_is_outlined_from_its_beginning(shelf: ReadingHarness) 
     assert (said(lines)[0], lines.total_exact, lines.partial) == (("$", "array of 5 objects"), True, False)
 
 
+@pytest.mark.parametrize(("size", "lines"), [(70_000, 8), (300_000, 8), (200_000, 50), (600_000, 20)])
+async def test_json_lines_of_any_length_are_outlined_as_their_paths_are_read(
+    shelf: ReadingHarness, size: int, lines: int
+) -> None:
+    record = json.dumps({"id": {"n": 1}, "text": "x" * size}).encode()
+    number = await shelf.put(b"\n".join([record] * lines), kind=Kind.JSON)
+    answer = await outline(shelf, number)
+    assert [entry.path for entry in answer.entries] == ["$", "$[*]", "$[*].id"]
+    value = await ReadJson(shelf.open_view, shelf.tokenizer, shelf.pool)(CALLER, number, path="$[*].id")
+    assert value.total == lines
+
+
 async def test_what_was_not_read_to_its_end_is_not_counted_to_its_end(shelf: ReadingHarness) -> None:
     rows = json.dumps({"rows": [{"id": n, "tags": ["a", "b"], "none": []} for n in range(5_000)]})
     answer = await outline(shelf, await shelf.put(rows[:100_000].encode(), kind=Kind.JSON))

@@ -75,8 +75,11 @@ def read_json(data: bytes, *, whole: bool) -> JsonReading | None:
             return JsonReading(msgspec.json.decode(text), complete=True)
         except JSON_FAULTS:
             pass
-    reading, mixed = _read_lines(text[: 4 * START_BYTES])
-    if reading is not None and whole and len(text) <= 4 * START_BYTES:
+    # Two lines show that each line is a document by itself, so they are read whatever their lengths are.
+    second = text.find(b"\n", text.find(b"\n") + 1)
+    most = max(4 * START_BYTES, len(text) if second < 0 else second)
+    reading, mixed = _read_lines(text[:most], is_cut=not whole)
+    if reading is not None and whole and len(text) <= most:
         all_lines = reading.lines == sum([bool(line.strip()) for line in text.split(b"\n")])
         reading = structs.replace(reading, all_lines=all_lines)
     return None if mixed else reading or _read_start(text[:START_BYTES])
@@ -103,14 +106,15 @@ def find_document(text: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _read_lines(text: bytes) -> tuple[JsonReading | None, bool]:
+def _read_lines(text: bytes, *, is_cut: bool) -> tuple[JsonReading | None, bool]:
     """Returns the documents of NDJSON with at least two lines, and whether the text mixes JSON with other lines.
 
     A log may begin with JSON. A text is a mixture if fewer than _OTHERS lines are documents for each line that is not.
+    If `is_cut`, the second line may be cut off: then it only has to begin like the first one.
     """
     values: list[object] = []
     right = wrong = 0
-    if b"\n" not in text[:START_BYTES]:
+    if b"\n" not in text:
         return None, False
     lines = [line for line in text.split(b"\n", _MAX_LINES)[:_MAX_LINES] if line.strip()]
     for number, line in enumerate(lines, 1):
@@ -126,7 +130,8 @@ def _read_lines(text: bytes) -> tuple[JsonReading | None, bool]:
                 values.append(value)
     if wrong * _OTHERS > right:
         return None, True
-    return (JsonReading(values, complete=False, lines=len(values)) if right > 1 else None), False
+    is_second_cut = is_cut and len(lines) == 2 and lines[0][:1] == lines[1].lstrip()[:1]  # noqa: PLR2004
+    return (JsonReading(values, complete=False, lines=len(values)) if right > 1 or is_second_cut else None), False
 
 
 def _read_start(text: bytes) -> JsonReading | None:

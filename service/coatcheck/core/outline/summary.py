@@ -173,8 +173,8 @@ def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
         all_named = all_named and len(children) <= _MAX_MEMBERS
     notices: list[str] = []
     if reading.lines:
-        amount = "all" if complete else "the first"
-        notices.append(f"JSON lines: an array of its lines; {amount} {reading.lines:,} were looked at.")
+        amount, were = "all" if complete else "the first", "was" if reading.lines == 1 else "were"
+        notices.append(f"JSON lines: an array of its lines; {amount} {reading.lines:,} {were} looked at.")
     elif not complete:
         notices.append("Only its beginning was looked at.")
     return OutlineEntries(entries, complete and all_named and not queue, tuple(notices))

@@ -37,6 +37,10 @@ _HEAD_BYTES: Final = 256 * 1024
 """How many bytes are read from the beginning to choose a scanner, or to list the parts of a document that is too large
 to be read whole. As many are read from each end of a log to find its time span."""
 
+_LINE_HEAD_BYTES: Final = 1024 * 1024
+"""How many bytes are read if the first line is longer than that. Reading by path distinguishes JSON lines from a single
+document by as many."""
+
 
 class Ways(Struct, frozen=True, kw_only=True):
     """How an answer tells its reader to continue, in the words of the interface that the reader uses."""
@@ -212,6 +216,8 @@ class Outline(Reader):
         # A small document is read whole, which makes the entries exact. Of a large document only the beginning is read.
         whole = whole_bytes is not None and size <= whole_bytes
         head = await reading.read(extent.start, extent.end if whole else extent.start + _HEAD_BYTES)
+        if not whole and b"\n" not in head:
+            head = await reading.read(extent.start, extent.start + _LINE_HEAD_BYTES)
         lines = reading.lines.last - reading.lines.first + 1
         outline_entries = await in_pool(self._pool, read_outline, head, lines, whole=whole)
         return outline_entries, size if whole_bytes is None else len(head)
