@@ -155,8 +155,29 @@ async def test_large_json_is_outlined_from_its_beginning(shelf: ReadingHarness) 
     assert (answer.partial, answer.total_exact, answer.searched.bytes < answer.searched.total) == (True, False, True)
     lines = await outline(shelf, await shelf.put(b"\n".join([record] * 5), kind=Kind.JSON))
     assert said(lines)[1] == ("$[*]", "object: id int, name string")
-    assert lines.notices == ["JSON lines: an array of its lines; all 5 were looked at."]
+    assert lines.notices == ["JSON lines: an array of its lines; all 5 were read."]
     assert (said(lines)[0], lines.total_exact, lines.partial) == (("$", "array of 5 objects"), True, False)
+
+
+async def test_what_a_document_has_beyond_its_outline_is_said(shelf: ReadingHarness) -> None:
+    async def told(value: object) -> tuple[bool, list[str], int]:
+        answer = await outline(shelf, await shelf.put(json.dumps(value).encode(), kind=Kind.JSON))
+        assert answer.partial is not answer.total_exact
+        return answer.total_exact, answer.notices, max(entry.level for entry in answer.entries)
+
+    for innermost, more in (({}, {"a": 1}), ([], [1])):
+        for wraps in ("object", "array"):
+            levels = [innermost, more]
+            for _ in range(16):
+                levels = [{"a": each} if wraps == "object" else [each] for each in levels]
+            assert await told(levels[0]) == (True, [], 17)
+            assert await told(levels[1]) == (False, ["Nothing below level 17 is listed."], 17)
+    rows = [{"id": n} for n in range(200)]
+    assert await told(rows) == (True, [], 2)
+    sampled = (False, ["Of arrays with over 200 elements, about 200 were looked at."], 2)
+    assert await told([*rows, {"error": 1}]) == sampled
+    assert await told(rows * 3) == sampled
+    assert await told(list(range(1_000))) == (True, [], 1)
 
 
 @pytest.mark.parametrize(("size", "lines"), [(70_000, 8), (300_000, 8), (200_000, 50), (600_000, 20)])
@@ -183,7 +204,7 @@ async def test_what_was_not_read_to_its_end_is_not_counted_to_its_end(shelf: Rea
     lines = await outline(shelf, await shelf.put(broken.encode(), kind=Kind.JSON))
     assert said(lines)[0] == ("$", "array of at least 3 objects")
     assert (lines.notices, lines.partial) == (
-        ["JSON lines: an array of its lines; the first 3 were looked at."],
+        ["JSON lines: an array of its lines; the first 3 were read."],
         True,
     )
 
@@ -196,7 +217,7 @@ async def test_lists_that_are_cut_short_say_no_more_than_was_read_of_them(shelf:
     assert await first('{"b": 1, "a": [1, 2, null') == "array of at least 2 ints"
     assert await first('{"b": 1, "a": [') == "array"
     assert await first('{"a": ["x"]}') == "array of 1 string"
-    assert await first(json.dumps({"a": [None, 1.5, True] * 334})) == "array of 1,002 nulls, bools or numbers"
+    assert await first(json.dumps({"a": [None, 1.5, True] * 334})) == "array of 1,002 nulls, numbers or bools"
 
 
 async def test_lists_of_records_are_as_long_as_those_that_were_read_whole(shelf: ReadingHarness) -> None:

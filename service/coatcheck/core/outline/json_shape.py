@@ -13,11 +13,12 @@ from coatcheck.core.structure import JSON_FAULTS, read_table
 from coatcheck.core.text.count import plural
 from coatcheck.core.views.window import Extent, LineExtent
 
-_MAX_DEPTH: Final = 16
-"""Maximum levels of a document that are merged; deeper levels are ignored, but count as read."""
-_MAX_ELEMENTS: Final = 200
-"""Maximum elements of an array that are merged, evenly spread. The types of elements seldom differ, and merging all of
-a large array would take long."""
+MAX_DEPTH: Final = 16
+"""Maximum levels of a document below its value that are merged; deeper levels are ignored."""
+MAX_ELEMENTS: Final = 200
+"""Maximum elements of an array that are merged: half of them from its beginning, the others evenly spread. The types of
+elements seldom differ, and merging all of a large array would take long."""
+_CONTAINERS: Final = frozenset([dict, list])
 _TYPES: Final[dict[type[object], str]] = {str: "string", int: "int", float: "number", bool: "bool", type(None): "null"}
 
 
@@ -37,6 +38,10 @@ class Node(Struct, eq=False):
     """What the elements of the lists here have in common."""
     lengths: tuple[int, int] = (0, 0)
     """Lengths of the shortest and of the longest list here."""
+    is_deeper: bool = False
+    """Whether there are values below this place that were not merged, because they are too deep."""
+    is_sampled: bool = False
+    """Whether a list here has containers, and more elements than are merged."""
 
 
 def merge(node: Node, value: object, depth: int = 0) -> None:
@@ -46,8 +51,10 @@ def merge(node: Node, value: object, depth: int = 0) -> None:
         node.types[name] = None
     elif isinstance(value, dict):
         node.types["object"] = None
-        if depth < _MAX_DEPTH:
+        if depth < MAX_DEPTH:
             _merge_members(node.keys, cast("dict[str, object]", value), depth + 1)
+        elif value:
+            node.is_deeper = True
     elif isinstance(value, list):
         _merge_elements(node, cast("list[object]", value), depth)
     else:
@@ -74,10 +81,14 @@ def _merge_elements(node: Node, elements: list[object], depth: int) -> None:
     node.lengths = low if is_open else min(low, size), max(high, size)
     node.types["array"] = None
     item = node.item = node.item or Node()
-    if depth >= _MAX_DEPTH:
+    if depth >= MAX_DEPTH:
+        node.is_deeper = node.is_deeper or size > 0
         return
-    step = max(1, size // _MAX_ELEMENTS)
-    for element in elements[: _MAX_ELEMENTS * step : step]:
+    if size > MAX_ELEMENTS:
+        node.is_sampled = node.is_sampled or not _CONTAINERS.isdisjoint(map(type, elements))
+        half = MAX_ELEMENTS // 2
+        elements = [*elements[:half], *elements[half :: -(-(size - half) // half)]]
+    for element in elements:
         name = _TYPES.get(type(element))
         if name is None:
             merge(item, element, depth + 1)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.jsonpath.query import step
 from coatcheck.core.outline.diff import Diff
-from coatcheck.core.outline.json_shape import Node, Open, merge
+from coatcheck.core.outline.json_shape import MAX_DEPTH, MAX_ELEMENTS, Node, Open, merge
 from coatcheck.core.outline.model import MAX_ENTRIES, OutlineEntries, OutlineEntry, What, make_title
 from coatcheck.core.outline.section_names import without_arguments
 from coatcheck.core.structure import JsonReading, read_json
@@ -159,7 +159,7 @@ def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
     merge(root, reading.value if complete else _cut_short(reading))
     entries: list[OutlineEntry] = []
     queue: deque[tuple[str, int, Node]] = deque([("$", 1, root)])
-    all_named = True
+    all_named, is_deeper, is_sampled = True, False, False
     while queue and len(entries) < MAX_ENTRIES:
         path, level, node = queue.popleft()
         if "object" not in node.types and "array" not in node.types:
@@ -171,13 +171,19 @@ def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
         children = [(f"{path}{step(key)}", level + 1, child) for key, child in node.keys.items()]
         queue.extend(children[:_MAX_MEMBERS])
         all_named = all_named and len(children) <= _MAX_MEMBERS
+        is_deeper, is_sampled = is_deeper or node.is_deeper, is_sampled or node.is_sampled
     notices: list[str] = []
     if reading.lines:
         amount, were = "all" if complete else "the first", "was" if reading.lines == 1 else "were"
-        notices.append(f"JSON lines: an array of its lines; {amount} {reading.lines:,} {were} looked at.")
+        notices.append(f"JSON lines: an array of its lines; {amount} {reading.lines:,} {were} read.")
     elif not complete:
         notices.append("Only its beginning was looked at.")
-    return OutlineEntries(entries, complete and all_named and not queue, tuple(notices))
+    if is_deeper:
+        notices.append(f"Nothing below level {MAX_DEPTH + 1} is listed.")
+    if is_sampled and complete:
+        notices.append(f"Of arrays with over {MAX_ELEMENTS} elements, about {MAX_ELEMENTS} were looked at.")
+    is_exact = complete and all_named and not (queue or is_deeper or is_sampled)
+    return OutlineEntries(entries, is_exact, tuple(notices))
 
 
 def _cut_short(reading: JsonReading) -> object:
