@@ -198,6 +198,13 @@ async def test_a_malformed_description_never_costs_the_payload(
     assert fine.json()["warnings"] == []
 
 
+async def test_every_change_of_a_description_is_said(client: httpx.AsyncClient) -> None:
+    body = {"content": "words", "title": "a\0" + "t" * 1_001}
+    (warning,) = (await client.post("/v1/artifacts", json=body)).json()["warnings"]
+    changes = "had control characters, which became spaces, and was longer than 1,000 characters and was clipped"
+    assert warning["message"].startswith(f"'title' {changes}")
+
+
 async def test_descriptions_are_adjusted_in_every_way_in(client: httpx.AsyncClient) -> None:
     fields = {"command": "c" * 5_000, "kind": "markdown", "labels": ["l" * 129]}
     raw = await client.post("/v1/artifacts/raw", params=fields, content=b"words")

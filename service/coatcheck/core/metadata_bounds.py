@@ -61,10 +61,13 @@ def _adjust_text(limit: int, *, multiline: bool = False) -> Callable[[object], A
         text = (value if multiline else CONTROL.sub(" ", value).strip()) if isinstance(value, str) else ""
         if not text:
             return None, _ABSENT
+        changes: list[str] = []
+        if not multiline and CONTROL.search(cast("str", value)) is not None:
+            changes.append("had control characters, which became spaces")
         if len(text) > limit:
-            return f"{text[: limit - 1]}…", f"was longer than {limit:,} characters and was clipped"
-        spaced = not multiline and CONTROL.search(cast("str", value)) is not None
-        return text, "had control characters, which became spaces" if spaced else ""
+            text = f"{text[: limit - 1]}…"
+            changes.append(f"was longer than {limit:,} characters and was clipped")
+        return text, ", and ".join(changes)
 
     return adjust
 
