@@ -165,7 +165,8 @@ async def test_what_a_document_has_beyond_its_outline_is_said(shelf: ReadingHarn
         assert answer.partial is not answer.total_exact
         return answer.total_exact, answer.notices, max(entry.level for entry in answer.entries)
 
-    for innermost, more in (({}, {"a": 1}), ([], [1])):
+    ends: list[tuple[object, object]] = [({}, {"a": 1}), ([], [1])]
+    for innermost, more in ends:
         for wraps in ("object", "array"):
             levels = [innermost, more]
             for _ in range(16):

@@ -6,8 +6,9 @@ import re
 from importlib import import_module
 
 import pytest
+from msgspec.structs import replace
 
-from coatcheck.core.artifact import Kind
+from coatcheck.core.artifact import Kind, LineFields
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.passages import DocumentPart, PassageScanner, Ranking, RatedUnit, TermWeights, compose, terms_of
 from coatcheck.core.views.clip import ClipBudget
@@ -274,6 +275,17 @@ async def test_a_deadline_gives_what_was_found_and_the_same_call_goes_on(shelf: 
     assert "The lighthouse keeper slept." in answer.text
     patient = await asking(shelf)(CALLER, number, query="lighthouse keeper")
     assert patient.text == answer.text
+
+
+async def test_what_was_scanned_without_decoding_is_not_taken_for_decoded(shelf: ReadingHarness) -> None:
+    lines = [json.dumps({"log": f"Gr\u00f6\u00dfe {n}", "stream": "stdout"}) for n in range(40)]
+    data = "\n".join([*lines, filler(2_000_000)]).encode()
+    number = await shelf.put(data, kind=Kind.LOG)
+    verb = asking(shelf, clock=Ticking(1.0), patience=1.0)
+    raw = await shelf.open_view(CALLER, number, view="raw")
+    assert (await verb.of(raw, "Größe", 1_000)).stopped == "deadline"
+    answer = await verb.of(replace(raw, view="text", fields=LineFields(names=(), member="log")), "Größe", 1_000)
+    assert answer.terms
 
 
 async def test_large_content_is_read_once_and_then_only_where_it_matters(shelf: ReadingHarness) -> None:

@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from msgspec import structs
 
+from coatcheck.core.artifact import LineFields
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.grep.matcher import STRETCH_BYTES
-from coatcheck.usecases.reading.grep import UNDECODED, SearchAnswer
+from coatcheck.usecases.reading.grep import UNDECODED, PatternSearchRequest, SearchAnswer
 from reading.reading_harness import ReadingHarness, ReadingStore
+from support.harness import CALLER
 
 R = random.Random(7)
 PATTERNS = ["foo", "fo+", "o.*f", "^foo", "foo$", "[^a]b", r"\s+x", r"\bfoo\b", "ba{2,4}r", "(foo|bar)x?", "x*y", "é"]
@@ -384,6 +387,18 @@ async def test_matches_in_decoded_signs_go_on_where_the_answer_stopped(shelf: Re
         byte = answer.next.byte
     whole = await shelf.search(number, "中", plain=True, limit=200, max_tokens=8_000)
     assert shown == whole.total
+
+
+async def test_a_search_without_fields_does_not_go_on_where_one_with_fields_stopped(shelf: ReadingHarness) -> None:
+    times = iter([0.0, 0.0])
+    slow = ReadingHarness(shelf.store, clock=lambda: next(times, 100.0))
+    number = await slow.put(b"2026-11-29 10:00:00 needle\n" + b"2026-11-29 10:00:00 other\n" * 90_000)
+    raw = await slow.open_view(CALLER, number, view="raw")
+    text = structs.replace(raw, view="text", fields=LineFields(names=("time",)))
+    ask = PatternSearchRequest(pattern="00 needle", plain=True)
+    late = await slow.searcher.of(text, ask)
+    assert (late.stopped, late.at_least) == ("deadline", 0)
+    assert (await slow.searcher.of(raw, ask)).total == 1
 
 
 async def test_no_match_in_decoded_lines_says_where_nothing_was_decoded(shelf: ReadingHarness) -> None:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import Caller
+from coatcheck.core.artifact import Caller, Kind, LineFields
 from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.outline.section_names import SectionPart
@@ -194,8 +194,9 @@ class FindPassages(Reader):
             del self._paused_scanners[next(iter(self._paused_scanners))]
 
 
-_Question = tuple[str, int, int, str]
-"""Key of a kept scanner: blob ID (with a suffix if secrets are masked), start and size of the searched part, query."""
+_Question = tuple[str, int, int, str, LineFields | None, Kind]
+"""Key of a kept scanner: blob ID (with a suffix if secrets are masked), start and size of the searched part, query, and
+what decides whether lines are decoded: their fields and the kind."""
 
 
 class _Part:
@@ -210,7 +211,9 @@ class _Part:
 
     def question(self, query: str) -> _Question:
         """Returns the key of the scanner that searches exactly these bytes for a query."""
-        return self.reading.content.blob.id, self._start, self.size, query
+        reading = self.reading
+        kind = reading.artifact.facts.kind
+        return reading.content.blob.id, self._start, self.size, query, reading.fields, kind
 
     async def block(self, at: int) -> bytes:
         """Returns the block that begins at byte `at` of the part, a multiple of the block size; empty at the end."""

@@ -240,7 +240,8 @@ class Search(Reader):
         content, stop = reading.content, reading.extent.end
         # The key contains everything that decides where hits are. The limit and the budget decide only how many hits
         # are shown, so pages of different sizes share the positions.
-        question = (content.blob.id, begin.byte, stop, ask.pattern, ask.literal, ask.ignore_case, ask.plain)
+        fields = reading.fields if ask.plain else None
+        question = (content.blob.id, begin.byte, stop, ask.pattern, ask.literal, ask.ignore_case, ask.plain, fields)
         positions = self._scan_positions.get(question) or [begin]
         # The scan begins at the furthest cached position that is not behind the first hit of this page.
         mark = max((m for m in positions if m.hits <= ask.offset), key=lambda m: m.byte, default=begin)
@@ -317,8 +318,9 @@ class Search(Reader):
             self._scan_positions.put(question, [*positions[-6:], *new])
 
 
-_Question = tuple[str, int, int, str, bool, bool, bool]
-"""Key of the positions of a search: blob ID, begin and end of the search in bytes, pattern, and the three flags."""
+_Question = tuple[str, int, int, str, bool, bool, bool, LineFields | None]
+"""Key of the positions of a search: blob ID, begin and end of the search in bytes, pattern, the three flags, and the
+fields that decoded lines lack."""
 
 
 def _parts_of(fields: LineFields | None, data: bytes, *, begins: bool = True) -> list[Hidden]:
