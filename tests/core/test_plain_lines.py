@@ -6,7 +6,14 @@ import pytest
 
 from coatcheck.core.parts.blobs import hidden_parts
 from coatcheck.core.parts.fields import find_fields
-from coatcheck.core.text.visible_text import decode_in_place, find_parts, find_written_positions, plain_lines
+from coatcheck.core.text.visible_text import (
+    decode_in_place,
+    find_parts,
+    find_shown_position,
+    find_written_positions,
+    plain_lines,
+    show_parts,
+)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +50,17 @@ def test_every_word_leads_back_to_where_it_is_written() -> None:
             start, end = find_written_positions(parts, (at, at + len(word)))
             assert data[start:end].startswith(word.encode()[:-1])
             assert data.startswith(word.encode(), start)
+
+
+def test_a_place_inside_a_replacement_leads_there_and_back() -> None:
+    data = rb"a \u4e2d\u6587\u4e2d &quot;b&quot; " + b"\x1b[1mc\x1b[m" + rb" \u00e9"
+    parts = find_parts(data)
+    shown = show_parts(data, parts)
+    written = find_written_positions(parts, range(len(shown) + 1), inside=True)
+    assert [find_shown_position(parts, place) for place in written] == list(range(len(shown) + 1))
+    assert [find_shown_position(parts, end) for _, end, _ in parts] == [
+        len(show_parts(data[:end], parts)) for _, end, _ in parts
+    ]
 
 
 def test_decoded_in_place_every_word_stays_near_where_it_is_written() -> None:
