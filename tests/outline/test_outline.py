@@ -7,12 +7,14 @@ import time
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.outline.model import OutlineEntry
-from coatcheck.usecases.reading.outline import Outline, OutlineAnswer
+from coatcheck.core.views.view import Section
+from coatcheck.usecases.reading.outline import Outline, OutlineAnswer, Ways
 from coatcheck.usecases.reading.read_json import ReadJson
 from coatcheck_client.contract.inert import inert
 from reading.reading_harness import ReadingHarness
@@ -157,6 +159,19 @@ async def test_large_json_is_outlined_from_its_beginning(shelf: ReadingHarness) 
     assert said(lines)[1] == ("$[*]", "object: id int, name string")
     assert lines.notices == ["JSON lines: an array of its lines; all 5 were read."]
     assert (said(lines)[0], lines.total_exact, lines.partial) == (("$", "array of 5 objects"), True, False)
+
+
+@pytest.mark.parametrize("kind", [Kind.TEXT, Kind.JSON])
+async def test_sections_of_a_beginning_are_not_said_to_be_all(shelf: ReadingHarness, kind: Kind) -> None:
+    number = await shelf.put(b'{"a": "# One"}\n', kind=kind)
+    section = Section(name="s1", title="One", level=1, start=0, end=15, line=1, lines=1)
+    reading = structs.replace(await shelf.open_view(CALLER, number, view="raw"), sections=(section,))
+    verb, ways = Outline(shelf.open_view, shelf.tokenizer, shelf.pool), Ways(more="{}", first=0, rest="")
+    for ends in (True, False):
+        part = structs.replace(reading, sections_end=ends)
+        answer = await verb.of(part, offset=0, limit=None, max_tokens=1_000, ways=ways)
+        assert answer.total_exact is ends
+        assert answer.notices == ([] if ends else ["Only the beginning was looked through for sections."])
 
 
 async def test_what_a_document_has_beyond_its_outline_is_said(shelf: ReadingHarness) -> None:

@@ -197,12 +197,14 @@ class Outline(Reader):
             return OutlineEntries([]), size
         landmarks: Landmarks = spec_of(reading.artifact.facts.kind).landmarks
         # Sections of the text view are more reliable than a scan of the lines, so the lines are not scanned as well.
+        has_all = reading.sections_end or not sections
+        lacking = () if has_all else ("Only the beginning was looked through for sections.",)
         if sections and not landmarks.beside_sections:
-            lacking = () if reading.sections_end else ("Only the beginning was looked through for sections.",)
-            return OutlineEntries(of_sections(sections), reading.sections_end, lacking), size
+            return OutlineEntries(of_sections(sections), has_all, lacking), size
         if landmarks.structure is not None:
             shape, searched_bytes = await self._structure(reading, landmarks.structure, landmarks.whole_bytes)
-            return OutlineEntries([*of_sections(sections), *shape.entries], shape.exact, shape.notices), searched_bytes
+            entries, notices = [*of_sections(sections), *shape.entries], (*shape.notices, *lacking)
+            return OutlineEntries(entries, shape.exact and has_all, notices), searched_bytes
         head = await reading.read(extent.start, extent.start + _HEAD_BYTES)
         scanner = landmarks.scanner(_names(reading.artifact), head)
         return (OutlineEntries([]), size) if scanner is None else await self._scan(reading, scanner)
