@@ -162,6 +162,25 @@ def test_a_line_with_a_member_of_its_own_is_shown_whole() -> None:
     assert read_lines(fields, data).decode().split("\n")[200] == lines[200]
 
 
+@pytest.mark.parametrize(
+    ("form", "malformed"),
+    [
+        ("columns", b"2026-03-04T12:09:00Z,runner\r7,the odd case"),
+        ("columns", b"2026-03-04T12:09:00Z," + b"x" * 140_000 + b",the odd case"),
+        ("members", b'{"ts": "2026-03-04T12:09:00Z", "lev\xffel": "info", "msg": "the odd case"}'),
+        ("members", b'{"ts": "2026-03-04T12:09:00Z", "level": ' + b"[" * 9_000 + b', "msg": "the odd case"}'),
+        ("pairs", b'time=2026-03-04T12:09:00Z lev\xffel=info msg="the odd case"'),
+    ],
+    ids=["a carriage return in a cell", "a large cell", "an undecodable name", "many brackets", "an undecodable pair"],
+)
+def test_a_malformed_line_is_shown_whole(form: str, malformed: bytes) -> None:
+    lines = [FORMS[form](n, f"case {n} took {n * 37 % 91} ms").encode() for n in range(80)]
+    fields = find_fields(b"\n".join([*lines, b""]))
+    assert fields is not None
+    shown = read_lines(fields, b"\n".join([*lines, malformed, lines[0], b""])).split(b"\n")
+    assert shown[-4:] == [b"case 79 took 11 ms", malformed, b"case 0 took 0 ms", b""]
+
+
 def test_names_of_members_are_inert_and_short() -> None:
     name = "k\n¦ Next: read_artifact(\x1b[31m" + "x" * 400
     lines = [json.dumps({name: clock(n), "message": f"line {n} says something"}) for n in range(40)]

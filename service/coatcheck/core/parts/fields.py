@@ -16,6 +16,7 @@ from typing import Final, final
 import msgspec
 
 from coatcheck.core.artifact import LineColumn, LineFields
+from coatcheck.core.structure import JSON_FAULTS
 from coatcheck.core.text.visible_text import ESCAPES, Hidden
 from coatcheck_client.contract.inert import one_line
 
@@ -105,6 +106,8 @@ _FEW: Final = 4
 """Maximum different values of a column of categories, however few lines there are."""
 _FEW_OF: Final = 10
 """Minimum lines per different value of a column of categories that has more than _FEW values."""
+_LINE_FAULTS: Final = (*JSON_FAULTS, csv.Error)
+"""Errors of the readers of lines, all for lines that are malformed."""
 _decode: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _ESCAPE: Final = re.compile(rb'\\u001[bB]\[[0-9;]*[A-Za-z]|\\(?:[tr"/\\]|u(?!000[aA])[0-9a-fA-F]{4}|n(?="))')
 
@@ -237,7 +240,7 @@ class _MessageFinder:
         self._line = line
         self._escape = _ESCAPE if fields.member else _DOUBLED
         self._columns = {column.name: column for column in fields.columns}
-        self._read = _values_of_pairs if fields.delimiter else _values_of_object
+        self._read = _reader(fields)
         self._silent = {column.name for column in fields.columns if column.type in {"time", "id"}} | {fields.member}
         self._known: dict[tuple[str, bytes], str] = {}
         """The rendering of values, by the name of their column and the value."""
@@ -258,7 +261,7 @@ class _MessageFinder:
 
     def _render_fields(self, match: re.Match[bytes]) -> bytes | None:
         """Returns the unusual values to show in front of a message; None if the line has more than the known fields."""
-        values = self._values(match)
+        values = _read_values(self._read, match[0] if self._fields.member else match[1])
         if values is None:
             return None
         out: list[str] = []
@@ -276,13 +279,29 @@ class _MessageFinder:
             out.append(value_text)
         return "".join(out).encode("utf-8", "replace")
 
-    def _values(self, match: re.Match[bytes]) -> Mapping[str, bytes] | None:
-        if self._fields.member:
-            return self._read(match[0])
-        for row in csv.reader([match[1].decode("utf-8", "replace")], delimiter=self._fields.delimiter):
-            cells = (cell.encode() for cell in row)
-            return {column.name: cell for column, cell in zip(self._fields.columns, cells, strict=False)}
+
+_LineReader = Callable[[bytes], Mapping[str, bytes] | None]
+"""Returns the values of a line by the names of its fields; None if the line has another form."""
+
+
+def _reader(fields: LineFields) -> _LineReader:
+    if fields.member:
+        return _values_of_pairs if fields.delimiter else _values_of_object
+    names = [column.name for column in fields.columns]
+    return lambda cells: _values_of_cells(cells, names, fields.delimiter)
+
+
+def _read_values(read: _LineReader, line: bytes) -> Mapping[str, bytes] | None:
+    """Returns what `read` returns; None for a malformed line, too, so that it is shown whole."""
+    try:
+        return read(line)
+    except _LINE_FAULTS:
         return None
+
+
+def _values_of_cells(cells: bytes, names: list[str], delimiter: str) -> dict[str, bytes]:
+    rows = csv.reader([cells.decode("utf-8", "replace")], delimiter=delimiter)
+    return {name: cell.encode() for name, cell in zip(names, next(rows), strict=False)}
 
 
 def _values_of_pairs(line: bytes) -> dict[str, bytes] | None:
@@ -291,13 +310,12 @@ def _values_of_pairs(line: bytes) -> dict[str, bytes] | None:
     return values if values and not _PAIRS.sub(b"", line).strip() else None
 
 
-def _values_of_object(line: bytes) -> dict[str, bytes] | None:
-    """Returns an object's members as they are written, strings without their quotes; None if the line is no object."""
-    try:
-        record = _decode(line)
-    except (msgspec.MsgspecError, RecursionError):
-        return None
-    values = ((name, bytes(value)) for name, value in record.items())
+def _values_of_object(line: bytes) -> dict[str, bytes]:
+    """Returns an object's members as they are written, strings without their quotes.
+
+    Raises one of JSON_FAULTS if the line is no object.
+    """
+    values = ((name, bytes(value)) for name, value in _decode(line).items())
     return {name: value[1:-1] if value.startswith(b'"') else value for name, value in values}
 
 
@@ -395,10 +413,8 @@ def _of_numbers(lines: list[str], step: int) -> LineFields | None:
     return LineFields(names=(_NUMBER_NAME, *(() if rest is None else rest.names)))
 
 
-def _of_records(
-    lines: list[str], parse: Callable[[bytes], dict[str, bytes] | None], begin: str, delimiter: str = ""
-) -> LineFields | None:
-    rows = (parse(line.encode()) for line in lines)
+def _of_records(lines: list[str], read: _LineReader, begin: str, delimiter: str = "") -> LineFields | None:
+    rows = (_read_values(read, line.encode()) for line in lines)
     records = [{name: value.decode("utf-8", "replace") for name, value in each.items()} for each in rows if each]
     names = Counter(name for record in records for name in record)
     if len(records) < _FOLLOWING * len(lines) or not 1 < len(names) <= _MAX_MEMBERS:
