@@ -74,6 +74,32 @@ def test_a_list_of_lines_is_a_text_of_lines(value: object) -> None:
     assert read_lines(fields, f"{text}\n".encode()).decode().splitlines() == LINES
 
 
+def test_a_pair_with_metadata_beside_its_line_stays_a_line() -> None:
+    pairs: list[list[object]] = [[clock(n), line] for n, line in enumerate(LINES)]
+    pairs[7].append({"trace_id": "abc"})
+    pairs[9].append({})
+    envelope = open_envelope(json.dumps({"result": [{"stream": {"app": "x"}, "values": pairs}]}).encode())
+    assert envelope is not None
+    [(_, text)] = envelope.texts
+    shown = read_lines(find_fields(f"{text}\n".encode()), f"{text}\n".encode()).decode().splitlines()
+    assert shown[7] == f"metadata.trace_id=abc {LINES[7]}"
+    assert json.loads(text.splitlines()[9]) == {"time": clock(9), "line": LINES[9], "metadata": {}}
+    assert shown[:7] + shown[8:9] + shown[10:] == LINES[:7] + LINES[8:9] + LINES[10:]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [*([clock(n), line] for n, line in enumerate(LINES)), [clock(70), "a line", "a third item"]],
+        [*([clock(n), line] for n, line in enumerate(LINES)), []],
+        [*({"pos": n, "out": f"{line}\n"} for n, line in enumerate(LINES)), {"pos": 70, "out": "a\n", "error": "b"}],
+    ],
+    ids=["a third item", "an empty item", "one more member"],
+)
+def test_a_list_with_an_item_of_another_form_is_data(items: object) -> None:
+    assert open_envelope(json.dumps({"values": items}).encode()) is None
+
+
 @pytest.mark.parametrize(
     ("text", "around"),
     [

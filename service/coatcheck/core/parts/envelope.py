@@ -35,8 +35,8 @@ _EACH: Final = "[*]"
 """End of the path of a list of lines."""
 _ENDED: Final = 0.8
 """Share of messages that end with a line feed above which the messages are lines, even without a time beside them."""
-_PAIR: Final = ("time", "line")
-"""Names of the two items of a record that is a list."""
+_PAIR: Final = ("time", "line", "metadata")
+"""Names of the items of a record that is a list. The last one is an object, and may be missing."""
 _PART: Final = 0.1
 """Minimum share of a text that a literal must take up to be opened. Source code has many literals, which are
 shorter."""
@@ -197,7 +197,9 @@ def _lines_of(items: list[object]) -> str:
         return "\n".join(lines) if any(" " in line for line in lines) else ""
     if all(isinstance(item, list) for item in items):
         pairs = cast("list[list[object]]", items)
-        items = [dict(zip(_PAIR, pair, strict=True)) for pair in pairs if len(pair) == len(_PAIR)]
+        if not all(len(pair) == 2 or (len(pair) == len(_PAIR) and isinstance(pair[-1], dict)) for pair in pairs):  # noqa: PLR2004
+            return ""
+        items = [dict(zip(_PAIR, pair, strict=False)) for pair in pairs]
     if not items or not all(isinstance(item, dict) for item in items):
         return ""
     return _lines_of_records([_flat(cast("dict[str, object]", item)) for item in items])
@@ -213,7 +215,8 @@ def _lines_of_records(records: list[dict[str, object]]) -> str:
     fields = find_fields(b"".join(line + b"\n" for line in lines[:_TELLING]))
     if fields is not None and fields.member == name:
         return b"\n".join(lines).decode()
-    is_counted = ended and all(_is_position(records, other) for other in records[0] if other != name)
+    others = {other for record in records for other in record} - {name}
+    is_counted = ended and all(_is_position(records, other) for other in others)
     return "".join(str(record.get(name, "")) for record in records).removesuffix("\n") if is_counted else ""
 
 

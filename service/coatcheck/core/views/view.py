@@ -28,7 +28,7 @@ TextForm = Literal["same", "mixed", "prose", "page", "search_results", "json", "
 found. `page`, `search_results` and `json` are formatted. `document` is opened by an adapter for its format."""
 AS_IS: Final[frozenset[TextForm]] = frozenset({"same", "mixed", "prose"})
 """Forms whose view is the payload itself."""
-VERSION: Final = 4
+VERSION: Final = 5
 """Version of the code that makes views. It is raised when the view of an unchanged payload would change. Views from
 before there were versions have version 0."""
 MISSING: Final = "missing 1"
