@@ -73,15 +73,39 @@ def test_lines_are_their_messages(form: str) -> None:
     )
 
 
-def test_a_level_that_tells_something_stays() -> None:
-    lines = [
-        json.dumps({"ts": clock(n), "level": "error" if n == 9 else "info", "msg": f"step {n} of it"})
-        for n in range(40)
-    ]
-    data = "\n".join(lines).encode() + b"\n"
-    fields = find_fields(data)
+@pytest.mark.parametrize("form", ["object", "row", "pairs"])
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ({"level": "error"}, "ERROR "),
+        ({"level": "crit"}, "CRIT "),
+        ({"level": "EMERGENCY"}, "EMERGENCY "),
+        ({"level": "FATAL4"}, "FATAL4 "),
+        ({"level": "<lost>"}, "level=<lost> "),
+        ({"level": "Notice"}, ""),
+        ({"level": "DEBUG2"}, ""),
+        ({"level": ""}, ""),
+        ({"ts": "overflow"}, "ts=overflow "),
+        ({"trace": "no trace"}, "trace=no trace "),
+        ({"trace": "-"}, ""),
+    ],
+    ids=lambda each: "".join(each.values()) or "empty" if isinstance(each, dict) else "",
+)
+def test_a_value_that_its_column_does_not_make_usual_is_shown(form: str, values: dict[str, str], shown: str) -> None:
+    def line(n: int, **others: str) -> str:
+        record = {"ts": clock(n), "level": "info", "trace": f"4bf92f3577b3{n:04d}", "msg": f"step {n} of it"} | others
+        if form == "object":
+            return json.dumps(record)
+        if form == "pairs":
+            return " ".join(f"{name}={json.dumps(value)}" for name, value in record.items())
+        return cells(*record.values())
+
+    head = [*(["ts,level,trace,msg"] if form == "row" else []), *map(line, range(40))]
+    fields = find_fields("\n".join([*head, ""]).encode())
     assert fields is not None
-    assert read_lines(fields, data).split(b"\n")[9] == b"ERROR step 9 of it"
+    assert [column.type for column in fields.columns] == ["time", "level", "id"]
+    data = "\n".join([*head, line(40, **values), ""]).encode()
+    assert read_lines(fields, data).decode().split("\n")[-3:] == ["step 39 of it", f"{shown}step 40 of it", ""]
 
 
 @pytest.mark.parametrize(

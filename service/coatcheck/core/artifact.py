@@ -261,8 +261,8 @@ class LineColumn(Struct, frozen=True, array_like=True):
 
     name: str
     type: Literal["time", "id", "level", "value"]
-    """Type of the values. Rendering hides times and identifiers. It shows levels from warning on, and other values that
-    differ from `usual`."""
+    """Type of the values. Rendering hides times, words of a column of identifiers, and levels up to `notice`. It shows
+    all other values of such columns, and values that differ from `usual`."""
     usual: str = ""
     """The most frequent value; empty if the column is not of the type `value`."""
 

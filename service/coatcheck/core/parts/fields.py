@@ -74,8 +74,14 @@ _SOURCES: Final = {**dict(_TYPES), _NUMBER_NAME: _NUMBER.pattern}
 _LEVELS: Final = re.compile(
     r"(?i)(?:trace|debug|info|information|notice|warn|warning|error|err|fatal|critical|severe)\d?\Z"
 )
-_BAD: Final = re.compile(r"(?i:warn(?:ing)?|err(?:or)?|fatal|critical|severe|panic|alert)\Z")
 _IS_TIME: Final = re.compile(rf"(?:{_ISO}|\d{{10}}(?:\d{{3}}|\.\d+)?|\d{{16,19}})\Z")
+_QUIET: Final = {
+    "time": re.compile(rf"(?:{_IS_TIME.pattern})".encode()),
+    "id": re.compile(rb"[^ ]*\Z"),
+    "level": re.compile(rb"(?i:trace|debug|info|information|notice)\d?\Z"),
+}
+"""Matches the values that are not shown, by the type of their column. A column has its type from a sample, so that any
+value may occur in it."""
 _MOMENT: Final = re.compile(rb"(\d{4}-\d\d-\d\d|[A-Z][a-z]{2} [ \d]\d)?[T ]?(\d\d:\d\d:\d\d)")
 NEAR: Final = 4 * 1024
 """Bytes at the beginning and at the end of a text that are searched for its first and its last time."""
@@ -241,7 +247,8 @@ class _MessageFinder:
         self._escape = _ESCAPE if fields.member else _DOUBLED
         self._columns = {column.name: column for column in fields.columns}
         self._read = _reader(fields)
-        self._silent = {column.name for column in fields.columns if column.type in {"time", "id"}} | {fields.member}
+        quiet = {column.name: _QUIET[column.type] for column in fields.columns if column.type in _QUIET}
+        self._is_quiet = {name: pattern.match for name, pattern in quiet.items()}
         self._known: dict[tuple[str, bytes], str] = {}
         """The rendering of values, by the name of their column and the value."""
 
@@ -266,7 +273,8 @@ class _MessageFinder:
             return None
         out: list[str] = []
         for name, value in values.items():
-            if name in self._silent:
+            is_quiet = self._is_quiet.get(name)
+            if name == self._fields.member or (is_quiet is not None and is_quiet(value)):
                 continue
             value_text = self._known.get((name, value))
             if value_text is None:
@@ -321,11 +329,9 @@ def _values_of_object(line: bytes) -> dict[str, bytes]:
 
 def _render_value(column: LineColumn, value: str) -> str:
     """Returns a value as it is shown in front of the message; empty if the value is usual."""
-    if column.type == "level":
-        return f"{value.upper()} " if _BAD.match(value) else ""
-    if column.type != "value" or value in {column.usual, column.name, "null", ""}:
+    if value in {column.usual, column.name, "null", ""}:
         return ""
-    return f"{column.name}={value} "
+    return f"{value.upper()} " if column.type == "level" and value.isalnum() else f"{column.name}={value} "
 
 
 def _decode_escape(escape: bytes) -> bytes:
