@@ -93,11 +93,30 @@ def test_a_pair_with_metadata_beside_its_line_stays_a_line() -> None:
         [*([clock(n), line] for n, line in enumerate(LINES)), [clock(70), "a line", "a third item"]],
         [*([clock(n), line] for n, line in enumerate(LINES)), []],
         [*({"pos": n, "out": f"{line}\n"} for n, line in enumerate(LINES)), {"pos": 70, "out": "a\n", "error": "b"}],
+        [{"ts": clock(n), "log": {"id": n}, "log.id": "FATAL", "line": line} for n, line in enumerate(LINES)],
     ],
-    ids=["a third item", "an empty item", "one more member"],
+    ids=["a third item", "an empty item", "one more member", "the same path twice"],
 )
 def test_a_list_with_an_item_of_another_form_is_data(items: object) -> None:
     assert open_envelope(json.dumps({"values": items}).encode()) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"out": "FATAL: it\\nbroke\\nfirst", "code": 1, "out": {json.dumps(LOG)}}}',
+        f'{{"result": {{"code": 1, "code": 2}}, "out": {json.dumps(LOG)}}}',
+        "".join(
+            f'{{\n"ts": "{clock(n)}",\n"level": "FATAL",\n"level": "info",\n"msg": "case {n} is over"}}\n'
+            for n in range(9)
+        ),
+    ],
+    ids=["a text", "a fact", "a sequence"],
+)
+def test_an_object_that_names_a_member_twice_is_no_envelope(text: str) -> None:
+    once = text.replace('"out": "FATAL', '"err": "FATAL').replace('"code": 1, "code"', '"code": 1, "exit"')
+    assert open_envelope(once.replace('"level": "FATAL"', '"was": "FATAL"').encode()) is not None
+    assert open_envelope(text.encode()) is None
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,34 @@ def test_a_malformed_line_is_shown_whole(form: str, malformed: bytes) -> None:
     assert shown[-4:] == [b"case 79 took 11 ms", malformed, b"case 0 took 0 ms", b""]
 
 
+@pytest.mark.parametrize(
+    ("form", "line"),
+    [
+        ("members", '{"ts": "T", "level": "error", "level": "info", "logger": "ci", "msg": "it is over"}'),
+        ("members", '{"ts": "T", "level": "info", "logger": "ci", "msg": "it failed", "msg": "it is over"}'),
+        ("members", '{"ts" : "T", "\\u006cevel": "error", "level" : "info", "msg" : "it is over"}'),
+        ("members", '{"ts": "T", "logger": {"msg": "a part"}, "msg": "it is over"}'),
+        ("members", '{"ts": "T", "logger": {"msg": "a part"}}'),
+        ("pairs", 'time=T level=error level=info component=ci msg="it is over"'),
+        ("pairs", 'time=T level=info component=ci msg="it failed" msg="it is over"'),
+        ("columns", 'T,runner-7,"it is over",but failed'),
+        ("columns", 'T,runner-7,the job "build" failed'),
+    ],
+)
+def test_a_line_of_which_something_would_be_lost_is_shown_whole(form: str, line: str) -> None:
+    lines = [*(FORMS[form](n, f"case {n} took {n * 37 % 91} ms") for n in range(80)), ""]
+    fields = find_fields("\n".join(lines).encode())
+    assert fields is not None
+    whole = line.replace("T", clock(7), 1)
+    assert read_lines(fields, "\n".join([*lines[:-1], whole, ""]).encode()).decode().split("\n")[-2] == whole
+
+
+def test_a_quotation_at_the_end_of_a_message_stays() -> None:
+    lines = [FORMS["pairs"](n, f'case {n} says "no"') for n in range(80)]
+    data = "\n".join([*lines, ""]).encode()
+    assert read_lines(find_fields(data), data).decode().split("\n")[7] == 'case 7 says "no"'
+
+
 def test_names_of_members_are_inert_and_short() -> None:
     name = "k\n¦ Next: read_artifact(\x1b[31m" + "x" * 400
     lines = [json.dumps({name: clock(n), "message": f"line {n} says something"}) for n in range(40)]

@@ -7,6 +7,7 @@ determined by how they *begin* or *end*: words in the middle are the content of 
 """
 
 import csv
+import json
 import re
 from itertools import islice
 from typing import Final, Literal
@@ -39,6 +40,32 @@ _MIN_SHARE: Final = 0.5
 _SMALL: Final = 64
 """Minimum bytes of such a document: a smaller one is worth no more than the text around it."""
 _FAULT_AT: Final = re.compile(r"\(byte (\d+)\)")
+
+
+def unique_members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Returns the members of a JSON object.
+
+    Raises:
+        ValueError: two members have the same name. Decoders would keep only the last of them.
+    """
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError
+    return members
+
+
+_decode_unique: Final = json.JSONDecoder(
+    object_pairs_hook=unique_members, parse_float=str, parse_int=str, strict=False
+).decode
+
+
+def has_unique_names(text: bytes) -> bool:
+    """Returns whether a text is a JSON document in which no object has two members of the same name."""
+    try:
+        _decode_unique(text.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 class JsonReading(Struct, frozen=True):

@@ -9,6 +9,7 @@ off, and in values as Python prints them.
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, cast
 
@@ -17,7 +18,7 @@ from msgspec import Struct
 
 from coatcheck.core.parts.blobs import name_blobs
 from coatcheck.core.parts.fields import find_fields, has_field
-from coatcheck.core.structure import JSON_FAULTS
+from coatcheck.core.structure import JSON_FAULTS, has_unique_names, unique_members
 
 _MAX_DEPTH: Final = 8
 """Maximum depth of envelopes inside envelopes, and of nested containers inside an envelope, that are opened."""
@@ -115,10 +116,11 @@ def _open(data: bytes, depth: int) -> Envelope | None:
     body = data.strip()
     if depth == 0 or body[:1] + body[-1:] not in {b"{}", b"[]"}:
         return None
+    is_sequence = False
     try:
         value: object = msgspec.json.decode(body)
     except JSON_FAULTS:
-        value = _sequence(body)
+        value, is_sequence = _sequence(body), True
     if value is None:
         return None
     # The texts must make up most of the bytes. For records that contain some text, the structure matters more.
@@ -127,6 +129,8 @@ def _open(data: bytes, depth: int) -> Envelope | None:
         return None
     size = sum(envelope.list_overheads) + sum(len(text.encode("utf-8", "replace")) for _, text in envelope.texts)
     if size < _SHARE * len(body) * _plain_share(body):
+        return None
+    if not is_sequence and not has_unique_names(body):
         return None
     # A text may itself be an envelope, such as a tool's JSON inside the JSON of a protocol.
     result = Envelope([], envelope.facts)
@@ -146,7 +150,7 @@ def _sequence(body: bytes) -> list[object] | None:
         return None
     values: list[object] = []
     text, at = body.decode("utf-8", "replace"), 0
-    decode = json.JSONDecoder().raw_decode
+    decode = json.JSONDecoder(object_pairs_hook=unique_members).raw_decode
     try:
         while at < len(text):
             value, at = decode(text, at)
@@ -202,7 +206,9 @@ def _lines_of(items: list[object]) -> str:
         items = [dict(zip(_PAIR, pair, strict=False)) for pair in pairs]
     if not items or not all(isinstance(item, dict) for item in items):
         return ""
-    return _lines_of_records([_flat(cast("dict[str, object]", item)) for item in items])
+    members = [list(_flat(cast("dict[str, object]", item))) for item in items]
+    records = [dict(each) for each in members]
+    return _lines_of_records(records) if list(map(len, records)) == list(map(len, members)) else ""
 
 
 def _lines_of_records(records: list[dict[str, object]]) -> str:
@@ -227,15 +233,13 @@ def _is_position(records: list[dict[str, object]], name: str) -> bool:
     return len(numbers) == len(values) and numbers[0] in {0, 1} and all(a <= b for a, b in pairwise(numbers))
 
 
-def _flat(record: dict[str, object], before: str = "", depth: int = _MAX_DEPTH) -> dict[str, object]:
-    """Returns a record without nesting: the members of objects in it are members of the record, by their paths."""
-    flat: dict[str, object] = {}
+def _flat(record: dict[str, object], before: str = "", depth: int = _MAX_DEPTH) -> Iterator[tuple[str, object]]:
+    """Yields the members of a record without nesting: the members of objects in it, too, by their paths."""
     for name, value in record.items():
         if isinstance(value, dict) and value and depth > 0:
-            flat.update(_flat(cast("dict[str, object]", value), f"{before}{name}.", depth - 1))
+            yield from _flat(cast("dict[str, object]", value), f"{before}{name}.", depth - 1)
         else:
-            flat[f"{before}{name}"] = value
-    return flat
+            yield f"{before}{name}", value
 
 
 def _message_of(records: list[dict[str, object]]) -> tuple[str, bool]:

@@ -16,7 +16,7 @@ from typing import Final, final
 import msgspec
 
 from coatcheck.core.artifact import LineColumn, LineFields
-from coatcheck.core.structure import JSON_FAULTS
+from coatcheck.core.structure import JSON_FAULTS, has_unique_names
 from coatcheck.core.text.visible_text import ESCAPES, Hidden
 from coatcheck_client.contract.inert import one_line
 
@@ -107,6 +107,8 @@ _SENTENCE: Final = 12
 """Minimum mean length of the values in the column of messages, in characters."""
 _VARIED: Final = 0.3
 """Minimum share of different values in the column of messages; columns of names and states repeat more often."""
+_NAME_END: Final = re.compile(rb'"\s*:')
+"""Matches at least once for each member of a JSON object."""
 _DOUBLED: Final = re.compile(rb'""')
 _FEW: Final = 4
 """Maximum different values of a column of categories, however few lines there are."""
@@ -238,7 +240,8 @@ def _finder(fields: LineFields) -> Callable[[bytes, int], list[Hidden]]:
 class _MessageFinder:
     """Finds the hidden ranges of lines that contain a message: everything around the message, and its escapes.
 
-    A line that has more than the known fields is shown whole. Unusual values are shown in front of the message.
+    Unusual values are shown in front of the message. A line of which anything else would be lost is shown whole: one
+    with more than the known fields, with a field twice, or with another text in the place of its message.
     """
 
     def __init__(self, fields: LineFields, line: re.Pattern[bytes]) -> None:
@@ -267,14 +270,21 @@ class _MessageFinder:
         return out
 
     def _render_fields(self, match: re.Match[bytes]) -> bytes | None:
-        """Returns the unusual values to show in front of a message; None if the line has more than the known fields."""
-        values = _read_values(self._read, match[0] if self._fields.member else match[1])
+        """Returns the unusual values to show in front of a message; None if the line is shown whole."""
+        member = self._fields.member
+        if not member and match[4].strip():  # there is more behind the closing quotation mark of the message
+            return None
+        values = _read_values(self._read, match[0] if member else match[1])
         if values is None:
             return None
+        if member:
+            message = values.get(member)
+            if message is None or not match.string.endswith(b'"' + message, match.start(), match.end(2)):
+                return None
         out: list[str] = []
         for name, value in values.items():
             is_quiet = self._is_quiet.get(name)
-            if name == self._fields.member or (is_quiet is not None and is_quiet(value)):
+            if name == member or (is_quiet is not None and is_quiet(value)):
                 continue
             value_text = self._known.get((name, value))
             if value_text is None:
@@ -313,17 +323,21 @@ def _values_of_cells(cells: bytes, names: list[str], delimiter: str) -> dict[str
 
 
 def _values_of_pairs(line: bytes) -> dict[str, bytes] | None:
-    """Returns the values of a line that is nothing but pairs of a name and a value; None for another line."""
-    values = {name.decode(): value.strip(b'"') for name, value in _PAIRS.findall(line)}
-    return values if values and not _PAIRS.sub(b"", line).strip() else None
+    """Returns the values of a line that is nothing but pairs of different names and a value; None for another line."""
+    pairs: list[tuple[bytes, bytes]] = _PAIRS.findall(line)
+    values = {name.decode(): value[1:-1] if value.startswith(b'"') else value for name, value in pairs}
+    return values if 0 < len(pairs) == len(values) and not _PAIRS.sub(b"", line).strip() else None
 
 
-def _values_of_object(line: bytes) -> dict[str, bytes]:
-    """Returns an object's members as they are written, strings without their quotes.
+def _values_of_object(line: bytes) -> dict[str, bytes] | None:
+    """Returns an object's members as they are written, strings without their quotes; None if a name occurs twice.
 
     Raises one of JSON_FAULTS if the line is no object.
     """
-    values = ((name, bytes(value)) for name, value in _decode(line).items())
+    record = _decode(line)
+    if len(_NAME_END.findall(line)) > len(record) and not has_unique_names(line):  # the decoder keeps the last value
+        return None
+    values = ((name, bytes(value)) for name, value in record.items())
     return {name: value[1:-1] if value.startswith(b'"') else value for name, value in values}
 
 
