@@ -6,13 +6,14 @@ URL and in a tool's name; what is dangerous in it must not come through, and wha
 
 # ruff: noqa: RUF001 - look-alike characters are the subject
 
+import json
 import re
 from typing import Final
 
 import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata
-from coatcheck_client.contract.inert import MARK, inert
+from coatcheck_client.contract.inert import MARK, inert, one_line
 from core.sample_payloads import ARTIFACT, card_of
 
 ATTEMPTS: Final[dict[str, tuple[str, str]]] = {
@@ -152,6 +153,19 @@ def test_a_card_shows_no_attempt_wherever_it_stands(name: str) -> None:
         assert len(ours) == len(card.excerpts) + 1
         assert sum(line.count(MARK) for line in lines[1:]) <= 2 * len(ours)
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u200b\u202a-\u202e\u2060-\u206f\U000e0000-\U000e007f]", text)
+
+
+@pytest.mark.parametrize("name", ATTEMPTS)
+def test_the_next_call_of_a_card_shows_no_attempt_that_is_a_name(name: str) -> None:
+    attempt, _ = ATTEMPTS[name]
+    records = [{"id": n, "text": f"the record {n}" * 3} for n in range(200)]
+    for key in (attempt, attempt[:200].replace("\n", " ")):
+        document = json.dumps({"n": 1, key: {"records": records}}, ensure_ascii=False)
+        for budget in (64, 128, 300):
+            _, text, _ = card_of(document.encode("utf-8", "replace"), DeclaredMetadata(), budget)
+            last = text.splitlines()[-1]
+            assert one_line(last.replace(MARK, "")) == " ".join(last.replace(MARK, "").split())
+            assert last.count(MARK) <= 2
 
 
 def test_there_are_at_least_sixty_attempts_and_each_is_dangerous_as_it_is() -> None:

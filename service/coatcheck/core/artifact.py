@@ -307,7 +307,7 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     shape: tuple[str, ...] = ()
     """Lines that describe the structure, most important first: JSON keys with types, table columns, format."""
     path: str | None = None
-    """A JSONPath to the values that a reader most likely wants next."""
+    """A JSONPath to the values that a reader most likely wants next. It is inert."""
     sections: tuple[str, ...] = ()
     """Titles of parts that can be read by `section`, largest first."""
     section_lines: tuple[tuple[int, int], ...] = ()

@@ -15,6 +15,7 @@ from coatcheck.core.parts.blobs import read_lines
 from coatcheck.core.parts.fields import hidden_fields
 from coatcheck.core.structure import find_document
 from coatcheck.core.survey import Survey
+from coatcheck_client.contract.inert import one_line
 
 
 def recognise(
@@ -63,7 +64,8 @@ def recognise(
         language=described.language,
         markers=find_markers(sample) if spec.readable and sample.size else (),
         shape=(*described.lead, *tallied, *_around(sample.head, json_at), *described.facts),
-        path=described.path,
+        # A path is used as it is, or not at all: made inert, it would select something else.
+        path=described.path if one_line(described.path or "") == described.path else None,
         sections=tuple([title for title, _, _ in described.parts]),
         section_lines=tuple([(first, count) for _, first, count in described.parts]),
         document=described.document,
