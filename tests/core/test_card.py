@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, Kind, Marker, Measure
+from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, Kind, Marker, Measure, PayloadSample
 from coatcheck.core.card import MAX_BUDGET, MIN_BUDGET, Card, cut
 from coatcheck.core.card.model import BRIEF, CardInput, NextCall
 from coatcheck.core.card.text import TEXT_BYTES
@@ -262,6 +262,33 @@ def test_a_url_survives_from_256_tokens_on() -> None:
         assert f"URL: {url}\n" in text
     _, text, _ = card_of(log(3000), DeclaredMetadata(url=url * 60), 256)
     assert "URL (clipped): https://example.org/part0/" in text
+
+
+def test_what_is_cut_off_a_name_is_marked() -> None:
+    url, name = "https://example.org/" + "segment/" * 800, "search_the_archive_" * 10
+    said = DeclaredMetadata(url=url, command="echo " + "x y " * 2_000, tool_name=name, tool_call_id=name)
+    _, text, _ = card_of(log(3000), said, MAX_BUDGET)
+    lines = text.split("\n")[1:4]
+    assert [line.partition(": ")[0] for line in lines] == ["URL (clipped)", "Tool", "Command (clipped)"]
+    assert [line.strip(")")[-1] for line in lines] == ["…"] * 3
+    assert lines[0].removesuffix("…").removeprefix("URL (clipped): ") == url[:4_000]
+    assert lines[1] == f"Tool: {name[:119]}… (call {name[:119]}…)"
+    _, text, _ = card_of(log(3000), DeclaredMetadata(tool_name=name[:120], url=url[:3_999]), MAX_BUDGET)
+    assert f"\nURL: {url[:3_999]}\nTool: {name[:120]}\n" in text
+
+
+def test_a_page_and_a_result_whose_title_or_text_is_cut_say_so() -> None:
+    title = "On the ways of tides and of moons " * 12
+    about = f"All {title}"
+    page = f"<html><head><title>{title}</title><meta name='description' content='{about}'></head><body></body></html>"
+    facts = recognise(PayloadSample(page.encode(), b"", len(page)), DeclaredMetadata(media_type="text/html"))
+    assert facts.title == f"{title[:299]}…"
+    assert f"Description: {about[:299]}…" in facts.shape
+    gap = " " * 3_000
+    results = [{"title": f"Moons{gap}end", "url": f"https://e.org/{n}", "content": f"Tides{gap}end"} for n in range(9)]
+    _, text, _ = card_of(json.dumps({"query": "tides", "results": results}).encode(), DeclaredMetadata(), 600)
+    assert "r1 Moons… | https://e.org/0\n" in text
+    assert "r1: Tides…\n" in text
 
 
 def test_the_middle_that_was_dropped_is_declared_and_never_bridged() -> None:

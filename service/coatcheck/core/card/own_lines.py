@@ -11,6 +11,7 @@ from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.card import render
 from coatcheck.core.card.model import CardInput
 from coatcheck.core.card.text import CardSource
+from coatcheck.core.kinds.description import clip_line
 from coatcheck.core.metadata_bounds import is_redirected
 from coatcheck.core.passages.terms import terms_of
 from coatcheck.core.records.describe import shows_records
@@ -23,6 +24,8 @@ _ASKED: Final = 32
 """Tokens that facts get at least beside excerpts that answer a query; a third of the facts' share if that is more."""
 _NAME: Final = 120
 """Maximum characters of a tool's name, and of a call's ID."""
+_VALUE: Final = 4_000
+"""Maximum characters of a title, a URL or a command."""
 _HEADINGS: Final = 0.12
 """Share that the headings of a text view get of the tokens that names and facts leave."""
 _DENSEST: Final = 8
@@ -117,10 +120,14 @@ class OwnLines:
         return True
 
     def _add_labelled_line(self, label: str, value: str, room: int, share: float) -> None:
-        """Adds a line with text from outside. A line that does not fit is shortened to its share, and marked."""
-        flat = one_line(value[:4_000])
+        """Adds a line with text from outside.
+
+        Text of more than _VALUE characters, and a line that does not fit, is shortened to its share, and marked.
+        """
+        is_whole = len(value) <= _VALUE
+        flat = one_line(value[:_VALUE]) + ("" if is_whole else "…")
         line = f"{label}: {flat}"
-        if not self._reserve(line, room):
+        if not is_whole or not self._reserve(line, room):
             most = min(int(room * share), room - self.cost) - 4
             if most < 8:  # noqa: PLR2004 - fewer tokens say nothing
                 return
@@ -175,11 +182,11 @@ def _render_tool(declared: DeclaredMetadata) -> str | None:
 
 
 def _shorten_name(name: str) -> str:
-    """Returns the name of a tool or a call, shortened.
+    """Returns the name of a tool or a call, shortened, and marked if it was longer.
 
     The name is made inert before it is shortened, because otherwise a cut could hide a tag.
     """
-    return one_line(name[: 4 * _NAME])[:_NAME]
+    return clip_line(one_line(name), _NAME)
 
 
 def _clip_list(text: str) -> str:

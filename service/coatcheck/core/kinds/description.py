@@ -69,6 +69,16 @@ OUTLINE: Final = (("outline", 1, 1 << 62),)
 """Value of `parts` for a payload whose outline is worth reading first, whatever the card shows."""
 
 
+def clip_line(text: str, size: int) -> str:
+    """Returns a text on one line, shortened to `size` characters; `…` at its end says so.
+
+    What follows the first `4 * size` characters is left out, too: they may be mostly blanks.
+    """
+    flat = " ".join(text[: 4 * size].split())
+    is_whole = len(flat) <= size and not text[4 * size :].strip()
+    return flat if is_whole else flat[: size - 1] + "…"
+
+
 def may_name(title: str) -> bool:
     """Returns whether a title is inert, and short enough for the call that a card suggests."""
     return len(title) <= SECTION_CHARS and title == one_line(title)

@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 
 from coatcheck.core.artifact import DeclaredMetadata, PageFetch, PayloadSample
 from coatcheck.core.extract.boilerplate import TAG, attributes, without_opaque
-from coatcheck.core.kinds.description import Description, PayloadProbe
+from coatcheck.core.kinds.description import Description, PayloadProbe, clip_line
 from coatcheck.core.media.documents import pdf_title
 from coatcheck.core.metadata_bounds import READ, as_address
 
@@ -124,7 +124,7 @@ def _shortest(*titles: str | None) -> str | None:
 
 
 def _clean(text: str) -> str:
-    return " ".join(text.split())[:_FIELD_CHARS]
+    return clip_line(text, _FIELD_CHARS)
 
 
 def _resolve(canonical: str | None, base: str | None) -> str | None:

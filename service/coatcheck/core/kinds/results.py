@@ -4,7 +4,7 @@ import re
 from itertools import chain
 from typing import Final, cast
 
-from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe
+from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, clip_line
 from coatcheck.core.text.count import format_count
 from coatcheck.core.text.scan import BlockPattern
 
@@ -111,11 +111,6 @@ def _first(record: Record, names: tuple[str, ...]) -> str:
     return next((value for name in names if isinstance(value := record.get(name), str) and value.strip()), "")
 
 
-def _clip(text: str, size: int) -> str:
-    flat = " ".join(text[: size * 4].split())
-    return flat if len(flat) <= size else flat[: size - 1] + "…"
-
-
 def _word_end(text: str, size: int) -> int:
     """Returns the position of a cut at `size` or before it: after a word, or exactly at `size` if there is no blank."""
     if len(text) <= size:
@@ -135,12 +130,14 @@ def describe_results(payload: PayloadProbe) -> Description:
     more: list[str] = []
     size = min(_MAX_TEXT_CHARS, max(_MIN_TEXT_CHARS, _FIRST_TEXT_CHARS // min(len(results), _MAX_RESULTS)))
     for rank, record in enumerate(results[:_MAX_RESULTS], 1):
-        title, url = _clip(_first(record, _TITLES), _TITLE_CHARS), _clip(_first(record, _URLS), _URL_CHARS)
+        title, url = clip_line(_first(record, _TITLES), _TITLE_CHARS), clip_line(_first(record, _URLS), _URL_CHARS)
         lines.append(f"r{rank} {title} | {url}")
-        text = " ".join(_first(record, _TEXTS)[: _MORE * 2].split())
+        whole = _first(record, _TEXTS)
+        text = " ".join(whole[: _MORE * 2].split())
         end = _word_end(text, size)
-        if text:
-            texts.append(f"r{rank}: {text[:end]}{'…' if end < len(text) else ''}")
+        if whole:
+            is_cut = end < len(text) or whole[_MORE * 2 :].strip()
+            texts.append(f"r{rank}: {text[:end]}{'…' if is_cut else ''}")
         if end < len(text):
             more.append(f"r{rank} goes on: …{text[end : _word_end(text, _MORE)]}…")
     return Description(facts=(f"{format_count(len(results), 'result')}:", *lines, *texts, *more))
