@@ -89,7 +89,7 @@ def test_lines_are_their_messages(form: str) -> None:
         ({"trace": "no trace"}, "trace=no trace "),
         ({"trace": "-"}, ""),
     ],
-    ids=lambda each: "".join(each.values()) or "empty" if isinstance(each, dict) else "",
+    ids=str,
 )
 def test_a_value_that_its_column_does_not_make_usual_is_shown(form: str, values: dict[str, str], shown: str) -> None:
     def line(n: int, **others: str) -> str:
