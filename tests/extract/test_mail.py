@@ -219,6 +219,13 @@ def test_what_is_declared_as_mail_needs_only_headers() -> None:
     assert recognise(PayloadSample(data, b"", len(data)), DeclaredMetadata()).kind is not Kind.DOCUMENT
 
 
+def test_a_cut_of_a_long_subject_is_marked() -> None:
+    data = b"Subject: " + b"word " * 80 + b"\n\nwords\n"
+    facts = recognise(PayloadSample(data, b"", len(data)), DeclaredMetadata(media_type="message/rfc822"))
+    assert facts.title is not None
+    assert facts.title.endswith("word…")
+
+
 @pytest.mark.parametrize("charset", ["ütf-8", "idna", "undefined", "no-charset", "utf-8?b?!?==?x"])
 def test_a_mail_whose_headers_cannot_be_decoded_has_a_title_and_a_view(charset: str) -> None:
     subject = f"=?{charset}?b?w7xiZXI=?="

@@ -15,7 +15,7 @@ from typing import Final, cast
 from msgspec.structs import replace
 
 from coatcheck.core.jsonpath.query import step
-from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, select_named_parts
+from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, clip_line, select_named_parts
 from coatcheck.core.media import describe, identify_written
 from coatcheck.core.media.documents import MAIL
 from coatcheck.core.outline.json_shape import FAILED, of_notebook
@@ -159,6 +159,6 @@ def describe_written(payload: PayloadProbe) -> Description:
 def _decode_title(value: str) -> str:
     """Returns the text of a header (RFC 2047); the header as it is written if it cannot be decoded."""
     try:
-        return str(make_header(decode_header(value)))[:_TITLE]
+        return clip_line(str(make_header(decode_header(value))), _TITLE)
     except (MessageError, LookupError, ValueError):
-        return value[:_TITLE]
+        return clip_line(value, _TITLE)
