@@ -9,7 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
+from coatcheck.api.context import CompactBody
+from coatcheck.api.web_search import SearchResultsBody
 from coatcheck.core.encoding.frames import zstd
+from coatcheck.core.metadata_bounds import DESCRIBING
 from support.faces import FaceHarness
 
 TEXT = "alpha beta gamma\n" * 4
@@ -217,6 +220,31 @@ async def test_descriptions_are_adjusted_in_every_way_in(client: httpx.AsyncClie
     answers = [raw.json(), form.json(), parted.json(), batch.json()["results"][0]["receipt"], search.json()]
     assert [[each["code"] for each in answer["warnings"]] for answer in answers] == [["metadata_adjusted"]] * 5
     assert all(answer["stored"] for answer in answers)
+
+
+@pytest.mark.parametrize("field", sorted(DESCRIBING))
+async def test_null_for_a_description_is_a_description_left_out(client: httpx.AsyncClient, field: str) -> None:
+    null = {field: None}
+    output = [
+        {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f"}}]},
+        {"role": "tool", "tool_call_id": "c", "content": "a line of words\n" * 4_000},
+        {"role": "user", "content": "go on"},
+    ]
+    requests: list[tuple[str, dict[str, Any]]] = [
+        ("/v1/artifacts", {"content": "words", **null}),
+        ("/v1/artifacts:batch", {"items": [{"content": "other words", **null}]}),
+        ("/v1/search-results", {"response": {"results": [{"title": "t", "url": "https://e.org/", "content": "w"}]}}),
+        ("/v1/context/compact", {"body": {"messages": output}, "policy": {"protect": "none"}}),
+    ]
+    taken = {"/v1/search-results": SearchResultsBody, "/v1/context/compact": CompactBody}
+    for path, body in requests:
+        given = body | (null if field in getattr(taken.get(path), "__struct_fields__", ()) else {})
+        first, again = [(await client.post(path, json=given)) for _ in range(2)]
+        assert (first.status_code // 100, again.status_code) == (2, 200), (first.text, again.text)
+        assert "metadata_adjusted" not in first.text
+    items = (await client.get("/v1/artifacts")).json()["items"]
+    assert len(items) == len(requests)
+    assert all(item["labels"] == [] for item in items)
 
 
 async def test_paths_and_bidirectional_text_are_data_and_a_titles_controls_become_spaces(

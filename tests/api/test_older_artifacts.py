@@ -52,6 +52,19 @@ def test_the_text_of_an_older_artifact_is_found_when_it_is_read(tmp_path: Path) 
         assert service.content(wide) == b"\xff\xfe" + NAMES.encode("utf-16-le")
 
 
+def test_an_artifact_that_was_stored_with_null_for_labels_is_read(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        artifact_id = put(service, NAMES.encode(), "text/plain")["id"]
+    [path] = tmp_path.rglob("coatcheck.db")
+    with sqlite3.connect(path) as conn:
+        assert conn.execute("""UPDATE artifacts SET said = replace(said, '}', ',"labels":null}')""").rowcount == 1
+    with serving(tmp_path) as service:
+        [item] = service.get("/v1/artifacts", q="Müller")["items"]
+        assert (item["id"], item["labels"]) == (artifact_id, [])
+        assert "Größe 399: Überprüfung" in service.read(artifact_id, pattern="^Größe 399")
+        assert put(service, NAMES.encode(), "text/plain")["id"] == artifact_id
+
+
 def test_an_older_view_is_made_anew_and_its_cursors_are_refused(tmp_path: Path) -> None:
     with serving(tmp_path) as service:
         page = put(service, PAGE.encode(), "text/html")["id"]

@@ -43,12 +43,12 @@ def adjust_metadata(metadata: Mapping[str, object]) -> tuple[dict[str, Any], lis
     Also returns a text for each change.
 
     Args:
-        metadata: values of any type, by field; the fields are those of DESCRIBING.
+        metadata: values of any type, by field; the fields are those of DESCRIBING. None: the value is not given.
     """
     adjusted: dict[str, Any] = {}
     changes: list[str] = []
     for name, value in metadata.items():
-        adjusted[name], change = (value, "") if value is None else _ADJUST[name](value)
+        adjusted[name], change = (_NOT_GIVEN.get(name), "") if value is None else _ADJUST[name](value)
         if change:
             changes.append(f"'{name}' {change}")
     return adjusted, changes
@@ -122,6 +122,8 @@ _ADJUST: Final[dict[str, Callable[[object], Adjusted]]] = {
     "kind": _adjust_kind,
     "labels": _adjust_labels,
 }
+_NOT_GIVEN: Final[dict[str, object]] = {"labels": ()}
+"""The values of fields that are not given, if they are not None."""
 DESCRIBING: Final = frozenset(_ADJUST)
 """Names of the fields that only describe a payload."""
 

@@ -76,7 +76,7 @@ def artifact(row: Sequence[Any]) -> Artifact:
     """Returns the artifact in the first columns of a row."""
     namespace, number, declared_json, labels, measure, facts, *life = row[: len(_ARTIFACT)]
     created_at, expires_at, ttl, idle_ttl, pinned, engine = life
-    declared = _declared.decode(declared_json)
+    declared = _read_declared(declared_json)
     # The labels are not in the JSON. They may change, and so have a column of their own.
     if labels is not None:
         declared = replace(declared, labels=_labels.decode(labels))
@@ -117,7 +117,12 @@ def receipt_record(column: str | None) -> ReceiptRecord | None:
 
 def unpack_metadata(declared: str, facts: str) -> tuple[DeclaredMetadata, DetectedMetadata]:
     """Returns the declared metadata, without labels, and the detected metadata from their JSON columns."""
-    return _declared.decode(declared), _facts.decode(facts)
+    return _read_declared(declared), _facts.decode(facts)
+
+
+def _read_declared(declared: str) -> DeclaredMetadata:
+    # Releases before 0.12 stored null if a request gave null for the labels. As in `member`, no string contains this.
+    return _declared.decode(declared.replace('"labels":null', '"labels":[]'))
 
 
 def view_of_row(columns: Sequence[Any], inline: bytes | None) -> FoundView:
