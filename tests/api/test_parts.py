@@ -236,6 +236,8 @@ def test_what_is_no_content_is_refused(content: list[Any] | dict[str, Any]) -> N
         {"b": 1, "a": [{"z": None, "y": "é"}]},
         {"type": "event", "text": 5},
         {"result": 5},
+        {"id": 1, "role": ["admin"]},
+        {"id": 1, "role": {"name": "admin"}},
         {"content": "a page", "page": 2, "pages": 7},
         {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}},
     ],
@@ -267,8 +269,8 @@ def test_a_result_that_says_that_the_tool_did_not_fail_did_not_fail() -> None:
 def test_one_part_in_a_list_is_no_tool_result_for_having_content() -> None:
     parts = [{"type": "search_result", "source": "https://example.org", "title": "t", "content": [TEXT]}]
     assert payload(parts) == PartsPayload(data=as_json(parts), media_type="application/json")
-    data = [{"content": "x", "page": 1}]
-    assert payload(data) == PartsPayload(data=as_json(data), media_type="application/json")
+    for record in ({"content": "x", "page": 1}, {"id": 1, "role": ["admin"]}):
+        assert payload([record]) == PartsPayload(data=as_json([record]), media_type="application/json")
 
 
 def test_a_long_text_of_any_characters_is_kept_as_it_is() -> None:

@@ -121,7 +121,18 @@ def test_only_what_begins_like_parts_is_tried_as_parts(head: bytes, may_be: bool
     assert may_be_parts(head) is may_be
 
 
-@pytest.mark.parametrize("value", [[{"type": "user", "id": 1}], [{"id": 1}], ["a"], [], {"content": [1]}, [1]])
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"type": "user", "id": 1}],
+        [{"id": 1}],
+        ["a"],
+        [],
+        {"content": [1]},
+        [1],
+        [{"type": "text", "text": "a"}, {"type": ["text"], "text": "b"}],
+    ],
+)
 def test_data_is_no_parts(value: object) -> None:
     assert extract_parts(msgspec.json.encode(value)) is None
 

@@ -22,6 +22,7 @@ from coatcheck.core.text.visible_text import visible
 from coatcheck.core.views import parts
 from coatcheck.core.views.view import ExtractedText
 from coatcheck_client.contract.blobs import name_of
+from coatcheck_client.contract.json_values import is_among
 
 JSON_EXTRACTOR: Final = "json-indented 2"
 _BOM: Final = b"\xef\xbb\xbf"
@@ -264,7 +265,8 @@ def is_parts(value: list[object]) -> bool:
             return False
         part = cast("dict[str, Any]", each)
         kind = part.get("type")
-        if kind not in _TYPES if kind is not None else not (part.keys() & set(_MEDIA) or part.keys() == {"text"}):
+        is_untyped = kind is None and (part.keys() & set(_MEDIA) or part.keys() == {"text"})
+        if not is_untyped and not is_among(kind, _TYPES):
             return False
         typed += kind is not None or part.keys() != {"text"}
     return typed > 0

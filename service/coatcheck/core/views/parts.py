@@ -33,6 +33,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck_client.contract.json_values import is_among
 
 Value = Any
 Object = dict[str, Any]
@@ -365,7 +366,7 @@ _PLAIN_KEYS = frozenset({"content", "contents", "name", "tool_name", "status", "
 
 def _is_marked(block: Object) -> bool:
     """Returns whether a role or a member marks an object without a type as a tool result."""
-    return block.get("role") in {"tool", "function"} or bool(block.keys() & _RESULT_KEYS)
+    return is_among(block.get("role"), {"tool", "function"}) or bool(block.keys() & _RESULT_KEYS)
 
 
 def _is_result(block: Object) -> bool:
