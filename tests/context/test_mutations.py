@@ -1,5 +1,6 @@
 """Bodies that nobody meant: whatever is broken, the answer is a body or a clear refusal, and what is sound holds."""
 
+import contextlib
 import copy
 import random
 import sys
@@ -20,6 +21,7 @@ JUNK: list[Any] = [
     {"content": 7}, {"type": "text", "text": 7}, {"role": {}, "content": []}, {"id": [], "function": "f"},
     "\ud800" * 900,
     {"type": "tool_result", "tool_use_id": {}, "content": {"type": "text"}}, {"image_url": {"url": {}}}, 10**400,
+    {"kind": []}, [{"kind": {}, "type": {}, "role": []}],
 ]  # fmt: skip
 POLICIES = [
     CompactionPolicy(
@@ -74,6 +76,22 @@ def test_broken_bodies_are_compacted_or_refused(name: str) -> None:
         assert again is new, second.changes
         done += 1
     assert done > 20
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_names_a_kind_may_be_of_any_type(name: str) -> None:
+    body = FORMATS[name](conversation(2, 1))
+    kinds = {"type", "role", "kind", "part_kind", "status"}
+    values: list[Any] = [[], [{key: ["text"] for key in kinds}]]
+    for at in places(body)[1:]:
+        broken = copy.deepcopy(body)
+        holder = broken
+        for step in at[:-1]:
+            holder = holder[step]
+        holder[at[-1]] = values[at[-1] not in kinds]
+        with contextlib.suppress(CoatcheckError):
+            new, report = compact(broken, POLICIES[0])
+            assert compact(new, POLICIES[0], report.format)[0] is new
 
 
 @pytest.mark.parametrize("name", FORMATS)

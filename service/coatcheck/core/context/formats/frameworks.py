@@ -35,6 +35,7 @@ from coatcheck.core.context.formats.content import (
 )
 from coatcheck.core.context.formats.messages import read_anthropic_block
 from coatcheck.core.text.long_text import is_text
+from coatcheck_client.contract.json_values import is_among
 
 _KINDS: Final = {
     "human": Role.USER,
@@ -255,7 +256,7 @@ def _read_content_part(item: Item, at: Pointer, value: Value, *, cited: bool) ->
         say(item, at, value, cited=cited)
     elif block.get("kind") == "text-content" and is_text(block.get("content")):
         say(item, (*at, "content"), block["content"])
-    elif block.get("kind") in _FILES:
+    elif is_among(block.get("kind"), _FILES):
         item.media = add_item(item.media, _media(at, block))
     elif block.get("kind") != "cache-point":
         item.data = add_item(item.data, value)
@@ -263,11 +264,11 @@ def _read_content_part(item: Item, at: Pointer, value: Value, *, cited: bool) ->
 
 def _read_output(output: Output, at: Pointer, content: Value) -> None:
     """Adds the content of an output: as one text, unless it is a file or a list that contains a file."""
-    has_file = any(as_object(value).get("kind") in _FILES for value in as_list(content) or [content])
+    has_file = any(is_among(as_object(value).get("kind"), _FILES) for value in as_list(content) or [content])
     for place, value in parts(at, content) if has_file and isinstance(content, list) else [(at, content)]:
         if is_text(value):
             show(output, place, value)
-        elif as_object(value).get("kind") in _FILES:
+        elif is_among(as_object(value).get("kind"), _FILES):
             output.media = add_item(output.media, _media(place, as_object(value)))
         elif has_file or value is not None:
             show(output, place, serialise_canonical(value), structured=True)
