@@ -10,6 +10,8 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
+from coatcheck_client.contract.json_values import is_among
+
 Json = Any
 
 _TEXTS: Final = frozenset({"text", "input_text", "output_text", "text-plain"})
@@ -85,7 +87,7 @@ def _is_all_text(part: Json) -> bool:
     block = cast("dict[str, Json]", part)
     if "type" not in block:
         return block.keys() == {"text"}
-    return block["type"] in _TEXTS and not block.get("citations")
+    return is_among(block["type"], _TEXTS) and not block.get("citations")
 
 
 def _kind(part: Json) -> str:

@@ -71,6 +71,13 @@ def test_what_is_shown_whole_is_the_payload_itself(content: Any) -> None:  # noq
     assert "not shown" not in got.text
 
 
+@pytest.mark.parametrize("kind", [["text"], {"text": 1}])
+def test_of_a_part_whose_type_is_no_name_the_text_is_shown(kind: Any) -> None:  # noqa: ANN401
+    got = away([TEXT, {"type": kind, "text": "more"}])
+    assert "¦ only the text is shown of: 1 of 2 parts (1 other)\n" in got.text
+    assert "small text\nmore\n" in got.text
+
+
 def test_texts_are_joined_as_the_service_joins_them() -> None:
     assert away(["a\n", "b", {"type": "text", "text": "c"}]).text == "a\nb\nc"
 

@@ -12,7 +12,8 @@ from langchain_core.messages import ToolMessage
 
 from coatcheck_client import Client, Retries
 from coatcheck_client.integrations.anthropic import with_coatcheck
-from coatcheck_client.integrations.langchain.results import payload, replace_content
+from coatcheck_client.integrations.claude_code_event import whole_event
+from coatcheck_client.integrations.langchain.results import images, payload, replace_content
 from coatcheck_client.integrations.mcp_wrap.results import payload_of, with_card
 from coatcheck_client.integrations.tool_outputs import ToolOutputs
 from integrations.mcp_server import SHOT
@@ -102,6 +103,15 @@ async def test_text_that_begins_like_a_card_is_a_payload(service: Service, start
     assert payload_of([own, text], None, 100) == LOG
     assert payload_of([own], {"lines": LOG}, 100) is None
     assert with_card({"content": [own, text]}, "card")["content"] == [own, {"type": "text", "text": "card"}]
+
+
+def test_a_block_whose_type_is_no_name_is_passed_over() -> None:
+    odd, text = {"type": ["text"], "text": "x"}, {"type": "text", "text": LOG}
+    assert payload_of([odd, text], None, 100) == LOG
+    picture = {"type": "image", "base64": LONG}
+    assert images(ToolMessage([{"type": {"image": 1}, "data": LONG}, picture], tool_call_id="call_1")) == [picture]
+    event = {"tool_name": ["Bash"], "tool_response": {"stdout": "x"}}
+    assert whole_event(event) is event
 
 
 def test_a_model_s_call_is_judged_by_the_service_and_never_raises(service: Service) -> None:

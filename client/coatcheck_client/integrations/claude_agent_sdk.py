@@ -15,6 +15,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from coatcheck_client import Client, declarations
+from coatcheck_client.contract.json_values import is_among
 from coatcheck_client.fallback import limits_of
 from coatcheck_client.integrations.claude_code_event import whole_event
 from coatcheck_client.integrations.extras import NeededExtra
@@ -55,7 +56,7 @@ def with_coatcheck(
     limits: Any = limits_of(max_tokens)
 
     async def after_tool_use(event: Any, _call: str | None, _context: Any) -> Any:
-        if event.get("tool_name") in exempt_tools:
+        if is_among(event.get("tool_name"), exempt_tools):
             return {}
         try:
             return await asyncio.to_thread(lambda: used.answer_hook(whole_event(event), **limits))

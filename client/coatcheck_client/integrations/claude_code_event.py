@@ -6,6 +6,8 @@ Only for code that the host itself starts on the same machine: a service must no
 from pathlib import Path
 from typing import Any, Final, cast
 
+from coatcheck_client.contract.json_values import is_among
+
 _LARGEST: Final = 24 * 1024**2
 """Maximum bytes of a file that is read: an event with more would not fit into a JSON request."""
 _SHELLS: Final = frozenset({"Bash", "PowerShell"})
@@ -25,7 +27,7 @@ def whole_event(event: Object) -> Object:
         OSError: the file cannot be read.
     """
     response = event.get("tool_response")
-    if event.get("tool_name") not in _SHELLS or not isinstance(response, dict):
+    if not is_among(event.get("tool_name"), _SHELLS) or not isinstance(response, dict):
         return event
     shell_response = cast("Object", response)
     path = shell_response.get(_CUT[0])

@@ -19,6 +19,7 @@ import clients
 from coatcheck_client import Client
 from coatcheck_client.integrations.litellm.answers import answer_text, found_texts, shown_texts
 from coatcheck_client.integrations.litellm.formats import FORMATS
+from coatcheck_client.integrations.litellm.messages import results_of
 from coatcheck_client.integrations.litellm.unseen import Conversation, Unseen, keep, put_back
 from model_server import model_server
 from proxies import KEY, Proxy, proxy
@@ -348,6 +349,9 @@ def test_what_a_provider_s_own_tools_find_was_shown_and_what_the_model_says_was_
     assert "https://b.example" in found_texts({"output": [{"type": "message", "content": [marked]}]})
     assert answer_text({"content": [*answer["content"], {"type": "tool_use", "name": "get"}]}) == ""
     assert answer_text({"data": [{"embedding": [0.1]}]}) == ""
+    assert answer_text({"content": [{"type": ["tool_use"]}, {"type": "text", "text": "one"}]}) == "one"
+    assert FORMATS["aresponses"].calls_of({"type": ["function_call"]}) == []
+    assert results_of([{"role": "tool", "tool_call_id": ["1"], "content": "text"}]) == []
 
 
 async def test_the_blocks_of_the_page(service_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

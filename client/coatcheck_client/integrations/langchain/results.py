@@ -8,6 +8,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 
 from coatcheck_client import Receipt, is_card
+from coatcheck_client.contract.json_values import is_among
 from coatcheck_client.integrations.parts import text_of, with_card
 
 ContentBlock: TypeAlias = str | dict[str, Any]
@@ -58,7 +59,7 @@ def images(message: ToolMessage) -> list[dict[str, Any]]:
     """Returns the images whose bytes are in a message; images that are only a URL are left out."""
     content = cast("str | list[ContentBlock]", message.content)
     blocks: list[dict[str, Any]] = [] if isinstance(content, str) else [one for one in content if isinstance(one, dict)]
-    return [one for one in blocks if one.get("type") in _IMAGES and _has_bytes(one)]
+    return [one for one in blocks if is_among(one.get("type"), _IMAGES) and _has_bytes(one)]
 
 
 def _has_bytes(block: dict[str, Any]) -> bool:

@@ -6,6 +6,7 @@
 from typing import Any, Final
 
 from coatcheck_client.citations import texts
+from coatcheck_client.contract.json_values import is_among
 from coatcheck_client.integrations.litellm.messages import is_models
 from coatcheck_client.integrations.litellm.usage import plain
 
@@ -24,10 +25,10 @@ def answer_text(response: Any) -> str:
     for message in (*choices, *(whole.get("output") or ()), whole):
         content = message.get("content")
         blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-        if message.get("tool_calls") or any(one.get("type") in _CALLS for one in (message, *blocks)):
+        if message.get("tool_calls") or any(is_among(one.get("type"), _CALLS) for one in (message, *blocks)):
             return ""
         message_texts.append(
-            "".join(one.get("text") or "" for one in blocks if one.get("type") in {"text", "output_text"})
+            "".join(one.get("text") or "" for one in blocks if is_among(one.get("type"), {"text", "output_text"}))
         )
     return "\n\n".join(filter(None, message_texts))
 

@@ -7,9 +7,13 @@ from collections.abc import Collection
 from typing import Any, Final, Literal
 
 from coatcheck_client import Client
+from coatcheck_client.contract.json_values import is_among
 from coatcheck_client.fallback import sentence
 from coatcheck_client.integrations.litellm.messages import Raw
 from coatcheck_client.integrations.litellm.usage import plain
+
+_CALLS: Final = frozenset({"function_call", "custom_tool_call"})
+"""Types of items that are calls in OpenAI's Responses."""
 
 
 class Chat:
@@ -88,7 +92,7 @@ class Messages(Chat):
         return call.get("input")
 
     def strip(self, response: Any, ids: Collection[str]) -> None:
-        response["content"] = [one for one in response["content"] if one.get("id") not in ids]
+        response["content"] = [one for one in response["content"] if not is_among(one.get("id"), ids)]
         if not self.calls(response) and response.get("stop_reason") == "tool_use":
             response["stop_reason"] = "end_turn"
 
@@ -125,7 +129,7 @@ class Responses(Chat):
 
     def calls(self, response: Any) -> list[Raw]:
         items = [plain(one) for one in response.output]
-        return [one for one in items if one.get("type") in {"function_call", "custom_tool_call"}]
+        return [one for one in items if is_among(one.get("type"), _CALLS)]
 
     def id_of(self, call: Raw) -> str:
         return call["call_id"]
@@ -137,11 +141,11 @@ class Responses(Chat):
         return call.get("arguments")
 
     def strip(self, response: Any, ids: Collection[str]) -> None:
-        response.output = [one for one in response.output if plain(one).get("call_id") not in ids]
+        response.output = [one for one in response.output if not is_among(plain(one).get("call_id"), ids)]
 
     def turn(self, response: Any, calls: list[Raw]) -> list[Raw]:
         items = [plain(one) for one in response.output]
-        return [one for one in items if one.get("type") not in {"function_call", "custom_tool_call"} or one in calls]
+        return [one for one in items if not is_among(one.get("type"), _CALLS) or one in calls]
 
     def answered(self, client: Client, call: Raw) -> Raw:
         return answered(client, call, {"type": "function_call_output", "call_id": call["call_id"]}, "output")
@@ -151,7 +155,7 @@ class Responses(Chat):
         return [self.name_of(item)] if self.calls_of(item) else []
 
     def calls_of(self, message: Raw) -> list[Raw]:
-        return [message] if message.get("type") in {"function_call", "custom_tool_call"} else []
+        return [message] if is_among(message.get("type"), _CALLS) else []
 
     def joined(self, turn: list[Raw], calls: list[Raw], answers: list[Raw], rest: list[Raw]) -> list[Raw]:
         return [*turn, *calls, *answers, *rest]

@@ -52,7 +52,8 @@ def _call_of(holder: Raw) -> str | None:
     """Returns the ID of the call that a message, a block or an item is the result of; None if it is no result."""
     if not _kinds({**holder, "content": None}, "tool", "tool_result", "_output") or _member(holder) not in holder:
         return None
-    return next((holder[name] for name in ("tool_call_id", "tool_use_id", "call_id") if holder.get(name)), None)
+    ids = (holder.get(name) for name in ("tool_call_id", "tool_use_id", "call_id"))
+    return next((call for call in ids if call and isinstance(call, str)), None)
 
 
 def _member(holder: Raw) -> str:

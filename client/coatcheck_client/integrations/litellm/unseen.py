@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from coatcheck_client.citations import texts
 from coatcheck_client.contract.cards import is_own
+from coatcheck_client.contract.json_values import is_among
 from coatcheck_client.integrations.litellm.formats import Format
 from coatcheck_client.integrations.litellm.messages import Raw, is_models
 
@@ -76,7 +77,7 @@ def _has_instruction(message: Raw) -> bool:
     """Returns whether a message contains more than results."""
     content = message.get("content")
     blocks = content if message.get("role") == "user" and isinstance(content, list) else []
-    return message.get("role") in {"user", "system", "developer"} and not (
+    return is_among(message.get("role"), {"user", "system", "developer"}) and not (
         blocks and all(one.get("type") == "tool_result" for one in blocks)
     )
 

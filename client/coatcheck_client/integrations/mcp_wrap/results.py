@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar, cast
 from coatcheck_client import AsyncClient, Receipt
 from coatcheck_client.contract.blobs import REFUSED, Blob, large_blobs, with_ids
 from coatcheck_client.contract.cards import is_card
+from coatcheck_client.contract.json_values import is_among
 from coatcheck_client.fallback import is_withheld, limits_of
 from coatcheck_client.integrations.parts import Block, resource_of
 from coatcheck_client.options import Searches
@@ -37,7 +38,7 @@ _LONGEST_LABEL: Final = 128
 def text_of(block: Block) -> str | None:
     """Returns what a model reads of a block: its text, or the text of the resource in it; None if it has none."""
     holder: object = block.get("resource") if block.get("type") == "resource" else block
-    if not isinstance(holder, Mapping) or block.get("type") not in {"text", "resource"}:
+    if not isinstance(holder, Mapping) or not is_among(block.get("type"), {"text", "resource"}):
         return None
     text = cast("Block", holder).get("text")
     return text if isinstance(text, str) else None
