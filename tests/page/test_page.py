@@ -61,6 +61,22 @@ def test_nothing_is_destroyed_by_a_form_that_was_not_asked_about(running: Servic
     assert [each["policy"] for each in running.get("/v1/admin/policies")["items"]] == [{"ttl": 604_800}]
 
 
+def test_labels_have_the_bounds_of_the_api_and_stay_if_they_are_not_changed(running: Service) -> None:
+    kept = running.post("one\n", labels=["team a, team b", "ok"])["id"]
+    own = token(running.client, f"/ui/artifacts/{kept}")
+
+    def keep(**form: str) -> tuple[int, list[str]]:
+        answer = running.client.post(f"/ui/artifacts/{kept}/keep", data={"token": own, **form})
+        return answer.status_code, running.get(f"/v1/artifacts/{kept}")["artifact"]["labels"]
+
+    present = ["team a, team b", "ok"]
+    assert keep(ttl="forever", labels="team a, team b, ok") == (303, present)
+    for labels in ("l" * 129, ",".join(map(str, range(33))), "a\x9b"):
+        assert keep(labels=labels) == (400, present)
+    assert keep(labels="x , y,x,") == (303, ["x", "y"])
+    assert keep(labels="") == (303, [])
+
+
 def test_an_error_has_the_navigation_and_shows_no_more_than_the_key_may_see(running: Service) -> None:
     kept = running.post("of default\n", title="Lanternfish")["id"]
     old = running.client.post("/ui/keys", data={"token": "old", "name": "Moon jelly"})

@@ -9,15 +9,16 @@ from datetime import timedelta
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
-from msgspec import UNSET, Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coatcheck.api.artifacts import CardQuery, artifact_views
 from coatcheck.api.content import get_content
 from coatcheck.api.events import EventView, event_view
 from coatcheck.api.http.access import ADMIN, DELETE, READ
+from coatcheck.api.http.request_parts import from_pairs
 from coatcheck.api.page.artifacts import actions_of
 from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, page
-from coatcheck.api.parameters import check_labels, seconds
+from coatcheck.api.parameters import Labels, check_labels, seconds
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact
 from coatcheck.core.card.model import Card
@@ -156,7 +157,13 @@ class KeepForm(Struct, kw_only=True, forbid_unknown_fields=True):
 
     ttl: str | None = None
     labels: str = ""
-    """Labels separated by commas. They replace all present labels."""
+    """Labels separated by commas, which replace all present labels; if equal to these, they stay as they are."""
+
+
+class LabelsForm(Struct, kw_only=True):
+    """The labels of the form, one by one."""
+
+    labels: Labels = ()
 
 
 @page("GET /ui/artifacts/{artifact_id}", scope=READ)
@@ -225,10 +232,13 @@ async def download_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
 async def keep_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
     """Changes how long the artifact is kept, and its labels."""
     form = await call.form(KeepForm)
-    labels = check_labels(tuple(each for each in (part.strip() for part in form.labels.split(",")) if each))
     number, ttl = ids.parse(artifact_id), UNSET if form.ttl is None else seconds(form.ttl, "ttl")
+    present = (await call.inspection.stored_view(call.who, number, view="raw")).artifact
+    labels: tuple[str, ...] | UnsetType = UNSET
+    if form.labels != ", ".join(present.declared.labels):  # unchanged labels may contain commas themselves
+        names = [("labels", name) for part in form.labels.split(",") if (name := part.strip())]
+        labels = check_labels(from_pairs(names, LabelsForm).labels)
     if isinstance(ttl, int):
-        present = (await call.inspection.stored_view(call.who, number, view="raw")).artifact
         # Ask for confirmation only if the artifact would expire sooner. It may even expire at once.
         end = present.created_at + timedelta(seconds=ttl)
         if not present.pinned and (present.expires_at is None or end < present.expires_at):
