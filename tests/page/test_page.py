@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import httpx
+import pytest
 
 from support.service import Service, serving
 
@@ -75,6 +76,13 @@ def test_labels_have_the_bounds_of_the_api_and_stay_if_they_are_not_changed(runn
         assert keep(labels=labels) == (400, present)
     assert keep(labels="x , y,x,") == (303, ["x", "y"])
     assert keep(labels="") == (303, [])
+
+
+@pytest.mark.parametrize("name", ["session", "tool_name", "url", "final_url", "label"])
+def test_a_filter_with_a_control_character_is_refused(running: Service, name: str) -> None:
+    for path in ("/ui/artifacts", "/v1/artifacts"):
+        answer = running.client.get(path, params={name: "a\0"})
+        assert (answer.status_code, "U+0000" in answer.text) == (400, True)
 
 
 def test_an_error_has_the_navigation_and_shows_no_more_than_the_key_may_see(running: Service) -> None:

@@ -82,7 +82,14 @@ class ListQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=200, description="Maximum number of artifacts on a page.")] = 50
 
     def filter(self) -> ArtifactFilter:
-        """Returns all conditions except the words of `q`: the use case looks those up in the full-text index."""
+        """Returns all conditions except the words of `q`: the use case looks those up in the full-text index.
+
+        Raises:
+            CoatcheckError: `invalid_request` if one has a control character.
+        """
+        # The patterns of these parameters only stand in the OpenAPI document. Enforce them here.
+        for name in ("session", "tool_name", "url", "final_url", "label"):
+            plain(getattr(self, name), name)
         return convert(self, ArtifactFilter, from_attributes=True)
 
 
@@ -284,9 +291,6 @@ async def list_artifacts(call: RouteCall, query: ListQuery) -> ArtifactsView:
     Lists live artifacts, newest first. All conditions given must hold; with `q`, an artifact must contain every word.
     Everything stored before the request is found, unless the answer says `partial`. An unknown parameter is an error.
     """
-    # The patterns of these parameters only stand in the OpenAPI document. Enforce them here.
-    for name in ("session", "tool_name", "url", "final_url", "label"):
-        plain(getattr(query, name), name)
     listing = await call.services.browse(call.caller, query.filter(), query.cursor, query.limit, query=query.q)
     items = await artifact_views(call.services.holds, listing.items)
     return ArtifactsView(items, listing.next, listing.partial)
