@@ -1,6 +1,7 @@
 """What a Prometheus gets: from the registry, and from a real server that has worked for a while."""
 
 import asyncio
+import os
 import re
 from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from coatcheck.adapters.metrics import Metrics, Standing, render_metrics
+from coatcheck.adapters.metrics_of_all import MetricsOfAll
+from coatcheck.cli.serving.workers import end_metrics
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.telemetry import Overdue
@@ -81,6 +84,16 @@ def test_every_counter_of_the_documentation_exists_in_a_process_that_has_just_st
         ("coatcheck_http_requests_total", "status", {"2xx", "4xx", "5xx"}),
     ):
         assert values == {dict(labels)[label] for other, labels in found if other == name}
+
+
+def test_the_counters_of_a_worker_stay_if_another_one_gets_its_pid(tmp_path: Path) -> None:
+    for _ in range(3):
+        worker = Metrics("1", Standing)
+        worker.problem(Code.INTERNAL)
+        MetricsOfAll(tmp_path, worker.registry).leave()
+        end_metrics(os.getpid(), tmp_path)
+    found = samples(render_metrics(MetricsOfAll(tmp_path, Metrics("1", Standing).registry).registry, "")[0].decode())
+    assert total(found, "coatcheck_problems_total", code="internal") == 3
 
 
 def test_what_happens_makes_no_new_series_of_a_counter() -> None:

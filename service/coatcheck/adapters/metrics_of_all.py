@@ -5,6 +5,7 @@ sum ever decreases; its gauges are dropped. All processes must have the same met
 """
 
 import os
+import secrets
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -57,13 +58,15 @@ class MetricsOfAll(Collector):
         """Creates a registry of the merged metrics; `own` has the metrics of this process."""
         self._folder = folder
         self._own = own
+        # The system may give the PID of an ended process again, and the file of that process must stay.
+        self._path = folder / f"{os.getpid()}-{secrets.token_hex(8)}.json"
         self._lock = threading.Lock()
         self.registry = CollectorRegistry()
         self.registry.register(self)
 
     def leave(self) -> None:
         """Writes the metrics of this process to a file, for the other processes. Blocks briefly."""
-        path = self._folder / f"{os.getpid()}.json"
+        path = self._path
         with self._lock:  # older values must not overwrite newer ones
             metrics = [_copy_metric(metric) for metric in self._own.collect()]
             path.with_suffix(".new").write_bytes(msgspec.json.encode(metrics))

@@ -113,7 +113,7 @@ class ServingWorkers:
             began = time.monotonic()
             process = await self._start(number, starter, metrics)
             code = await process.wait()
-            self._leave_metrics(process.pid, metrics)
+            end_metrics(process.pid, Path(metrics))
             del self._running[number]
             if self._stopping.is_set():
                 self._code = self._code or max(0, code)
@@ -173,10 +173,11 @@ class ServingWorkers:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
 
-    def _leave_metrics(self, pid: int, folder: str) -> None:
-        """Marks a worker's metrics as the metrics of an ended process; of these, only the counters are kept."""
-        with contextlib.suppress(FileNotFoundError):
-            (Path(folder) / f"{pid}.json").rename(Path(folder) / f"{pid}.ended")
+
+def end_metrics(pid: int, folder: Path) -> None:
+    """Marks a worker's metrics as the metrics of an ended process; of these, only the counters are kept."""
+    for path in sorted(folder.glob(f"{pid}-*.json")):
+        path.rename(path.with_suffix(".ended"))
 
 
 def _describe_exit(code: int) -> str:
