@@ -467,6 +467,37 @@ def test_what_could_not_be_stored_is_cut_and_says_so_and_arguments_stay() -> Non
     assert [payload.kind for payload in again.payloads] == ["arguments"]
 
 
+def test_of_many_parts_that_could_not_be_stored_the_first_and_the_last_stay_or_are_cut() -> None:
+    texts = [" ".join(f"word{number}_{at}" for at in range(90)) for number in range(12)]
+    texts[-1] = f"{texts[-1]} {texts[-1]}"
+    counting = counter()
+    body = result([{"type": "text", "text": text} for text in texts])
+    new, report = apply(body, plan(body, CompactionPolicy(protect="none"), counting), {}, counting)
+    first, *between, last = (part["text"] for part in new["messages"][2]["content"][0]["content"])
+    assert first == texts[0]
+    assert between == [
+        f"[… {len(text)} characters could not be stored and cannot be read back]" for text in texts[1:-1]
+    ]
+    head, line, tail = last.split("\n")
+    assert texts[-1].startswith(head)
+    assert texts[-1].endswith(tail)
+    assert line.startswith(
+        f"[… {len(texts[-1]) - len(head) - len(tail):,} bytes left out here: they could not be stored"
+    )
+    assert [change.to for change in report.changes] == ["cut"] * 11
+
+
+def test_what_could_not_be_stored_stays_whole_if_a_cut_would_not_be_shorter() -> None:
+    text = json.dumps([{"x": number, "y": "abc def"} for number in range(60)])
+    counting = counter()
+    tokens = counting.piece(text) - 1
+    body = chat_of(*called("c1", "run", text))
+    policy = CompactionPolicy(inline_tokens=tokens, card_tokens=tokens, protect="none")
+    new, report = apply(body, plan(body, policy, counting), {}, counting)
+    assert new is body
+    assert [left.why for left in report.left] == ["could not be stored"]
+
+
 # ------------------------------------------------------------------------------------------------------------ detection
 
 

@@ -78,8 +78,8 @@ def carry_out(
         body: the body from which the plan was made.
         plan: the plan of the first phase (`plan`).
         stored_payloads: the stored payloads, by their keys. A payload that is missing could not be stored: a long
-            output is then cut to its two ends and says so; a short output, an argument, an image or a message stays
-            whole.
+            output is then cut to its two ends and says so, if that makes it shorter; a short output, an argument, an
+            image or a message stays whole.
         counter: the counter that was used for planning.
     """
     result = _carry_out(body, plan, stored_payloads, counter)

@@ -73,7 +73,9 @@ def swaps(
     artifact_id = stored_payload.artifact_id if stored_payload is not None and stored_payload.is_stored else None
     if payload.becomes_card:
         card = stored_payload.card if stored_payload is not None else None
-        return [_swap_output(body, place, artifact_id, card, budget, tokenizer) for place in payload.sites]
+        if card is None:
+            return _cut_output(body, payload.sites, budget, tokenizer)
+        return [_swap_output(body, place, artifact_id, card) for place in payload.sites]
     sites = payload.sites
     if artifact_id is None and payload.kind not in {"read", "search"}:
         return []
@@ -95,18 +97,35 @@ def swaps(
     return [Swap(place, text, text, to) for place, text in zip(sites, texts, strict=True)]
 
 
-def _swap_output(
-    body: Value, place: ReplacementSite, artifact_id: str | None, card: str | None, budget: int, tokenizer: Tokenizer
-) -> Swap:
-    """Returns the change of one part of an output: its card, a cut if it has none, or a marker beside the card."""
+def _swap_output(body: Value, place: ReplacementSite, artifact_id: str | None, card: str) -> Swap:
+    """Returns the change of one part of an output: its card, or a marker beside the card."""
     if place.shows == "marker":
         return _make_marker_swap(body, place, artifact_id)
-    text, to = card, "card"
-    if text is None:
-        text, to = _cut(_text(body, place), f"[… {{:,}} bytes {_UNSTORED}]", budget, tokenizer), "cut"
+    return _swap_text(body, place, card, "card")
+
+
+def _swap_text(body: Value, place: ReplacementSite, text: str, to: str) -> Swap:
     if place.shows != "whole":
         return Swap(place, text, text, to)
     return Swap(place, {"error" if "error" in as_object(get(body, place.at)) else "output": text}, text, to)
+
+
+def _cut_output(body: Value, sites: tuple[ReplacementSite, ...], budget: int, tokenizer: Tokenizer) -> list[Swap]:
+    """Returns the changes of an output without a card: its first and last part are cut, the parts between are removed.
+
+    A part that a cut would not make shorter stays whole.
+    """
+    ends = {0, len(sites) - 1}
+    changes: list[Swap] = []
+    for number, place in enumerate(sites):
+        if number not in ends:
+            changes.append(_make_marker_swap(body, place, None))
+            continue
+        text = _text(body, place)
+        cut = _cut(text, f"[… {{:,}} bytes {_UNSTORED}]", budget // len(ends), tokenizer)
+        if cut != str(text):
+            changes.append(_swap_text(body, place, cut, "cut"))
+    return changes
 
 
 def _make_marker_swap(body: Value, place: ReplacementSite, artifact_id: str | None, path: str | None = None) -> Swap:
@@ -142,11 +161,17 @@ def _text(body: Value, place: ReplacementSite) -> Text:
 
 
 def _cut(text: Text, line: str, budget: int, tokenizer: Tokenizer) -> str:
-    """Returns head and tail of a text within a card's budget, with a line on the missing bytes between them."""
+    """Returns head and tail of a text within a card's budget, with a line on the missing bytes between them.
+
+    Returns the whole text if that is not longer.
+    """
     data = encode_text(text)
     room = max(budget - _SEAM_TOKENS, 2) // 2
     first, last = head(data, room, tokenizer), tail(data, room, tokenizer)
-    between = line.format(len(data) - len(first) - len(last))
+    missing = len(data) - len(first) - len(last)
+    between = line.format(missing)
+    if missing <= len(between.encode()):
+        return str(text)
     return f"{first.decode('utf-8', 'replace')}\n{between}\n{last.decode('utf-8', 'replace')}"
 
 
