@@ -17,6 +17,8 @@ Json = Any
 LOG = "".join(f"line {n} of the log\n" for n in range(3_000))
 PICTURE = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
 PATH = "/v1/hooks/claude-code"
+ID = "art_503327723418654685"
+CARD = f"[{ID} · log · stored outside this conversation; below: facts]\n{LOG[:20_000]}"
 
 
 def event(tool_name: str, response: Json, **more: Json) -> dict[str, Any]:
@@ -98,6 +100,15 @@ def test_texts_of_an_mcp_tool_become_one_card_and_its_pictures_stay(service: Ser
     assert (set(got), got["isError"]) == ({"content", "isError"}, False)
 
 
+@pytest.mark.parametrize("own", [CARD, "[… 9,000 characters, stored as " + ID + "; omitted from history, do not copy]"])
+def test_a_card_or_marker_among_texts_stays_and_the_others_become_one_card(service: Service, own: str) -> None:
+    first, text, last = ({"type": "text", "text": text} for text in (own, LOG, "the end"))
+    before, card = output(asked(service, event("mcp__jira__search", {"content": [first, text, last]})))["content"]
+    assert before == first
+    assert payload(service, card["text"]) == f"{LOG}the end".encode()
+    assert asked(service, event("mcp__jira__search", [first, last])) == {}
+
+
 @pytest.mark.parametrize(
     ("tool_name", "response", "member"),
     [
@@ -136,14 +147,15 @@ def test_an_agent_s_report_is_carded_block_by_block(service: Service) -> None:
 
 
 def untouched() -> Iterator[tuple[str, dict[str, Any]]]:
-    card = "[art_482913077564201876 · log · stored outside this conversation; below: facts]\n" + LOG[:2000]
     yield "small", event("Bash", bash("fine\n"))
     yield "a file that was read", event("Read", {"type": "text", "file": {"filePath": "/a", "content": LOG}})
     yield "a file that was written", event("Write", {"filePath": "/a", "content": LOG, "type": "create"})
     yield "a picture", event("Bash", bash("iVBORw0KGgo=" * 500, isImage=True))
     yield "cut by the host", event("Bash", bash(LOG, persistedOutputPath="/t/x.txt", persistedOutputSize=10**6))
     yield "our own tool", event("mcp__coatcheck__read_artifact", [{"type": "text", "text": LOG}])
-    yield "a card", event("Bash", bash(card))
+    yield "a card", event("Bash", bash(CARD))
+    search = f'¦ Search: Tavily for "q", 1 shown. Stored outside this conversation as {ID}'
+    yield "a search's answer", event("mcp__x__find", [{"type": "text", "text": text} for text in (search, LOG)])
     yield "an unknown tool", event("Brew", {"coffee": LOG})
     yield "no text", event("mcp__x__draw", [PICTURE])
     yield "another shape", event("Bash", LOG)

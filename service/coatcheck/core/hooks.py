@@ -135,9 +135,10 @@ def answer(event: HookEvent, response: Value) -> Object:
 
 
 def _slot(member: str | None, value: Value) -> Slot | None:
-    content: str | list[Value] = value if isinstance(value, str) else list(filter(_is_text, as_list(value)))
+    content: str | list[Value] = value if isinstance(value, str) else list(filter(_is_replaceable, as_list(value)))
     texts: list[str] = [content] if isinstance(content, str) else [block["text"] for block in content]
-    if not texts or any(is_ours(text) or search_text(text) is not None for text in texts):
+    # The passages of a search's answer may be in texts of their own beside its first one: all of them stay.
+    if not texts or any(search_text(text) is not None for text in texts) or is_ours(texts[0]):
         return None
     return Slot(member=member, content=content, size=sum(len(text.encode("utf-8", "replace")) for text in texts))
 
@@ -167,8 +168,8 @@ def _resources(member: str | None, value: Value) -> list[Slot]:
 def _with_card(value: Value, card: str, at: int | None, others: set[int]) -> Value:
     """Returns a value in which the card replaces the block `at`, or the texts if `at` is None.
 
-    In a list of blocks, the card replaces the first text, other texts are dropped, and all other blocks stay. The
-    blocks `others` stay as well.
+    In a list of blocks, the card replaces the first replaceable text, other such texts are dropped, and all other
+    blocks stay. The blocks `others` stay as well.
     """
     if isinstance(value, str):
         return card
@@ -177,7 +178,7 @@ def _with_card(value: Value, card: str, at: int | None, others: set[int]) -> Val
     blocks: list[Value] = []
     has_card = False
     for number, block in enumerate(value):
-        if number in others or not _is_text(block):
+        if number in others or not _is_replaceable(block):
             blocks.append(block)
         elif not has_card:
             blocks.append({**block, "text": card})
@@ -185,6 +186,8 @@ def _with_card(value: Value, card: str, at: int | None, others: set[int]) -> Val
     return blocks
 
 
-def _is_text(block: Value) -> bool:
+def _is_replaceable(block: Value) -> bool:
+    """Returns whether a block is a text that a card may replace: any text but ours."""
     members = as_object(block)
-    return members.get("type") == "text" and isinstance(members.get("text"), str)
+    text = members.get("text")
+    return members.get("type") == "text" and isinstance(text, str) and not is_ours(text)
