@@ -200,6 +200,21 @@ class TestLiteLLM(StackTests):
                 await client.chat.completions.create(model="gpt-stub", messages=history, tools=[tool])
         check_requests(model.results[:1], later=0)
 
+    async def test_a_request_with_no_card_but_a_marker_offers_the_read(self) -> None:
+        function = {"name": "write_file", "arguments": json.dumps({"path": "log.txt", "content": LOG})}
+        history: list[Any] = [
+            {"role": "user", "content": "Write it."},
+            {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
+            {"role": "tool", "tool_call_id": "c1", "content": "ok"},
+            {"role": "user", "content": clients.ASKED},
+        ]
+        with model_server(plan()) as model:
+            self.usual.relay.target = model.url
+            async with AsyncOpenAI(base_url=f"{self.usual.url}/v1", api_key=KEY, max_retries=0) as client:
+                await client.chat.completions.create(model="gpt-stub", messages=history)
+        assert "omitted from history" in json.dumps(model.bodies[0]["messages"])
+        assert model.offered[0] == ["read_artifact"]
+
     async def test_an_answer_that_cites_without_a_source_is_blocked_or_reported(
         self, blocking: Proxy, mode: str
     ) -> None:

@@ -106,14 +106,17 @@ class CoatcheckCallback(CustomLogger):
     # ------------------------------------------------------------------------------------------ the request
 
     async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: Any, call_type: Any) -> Any:
-        """Returns the request with cards, the reads that the client never saw, and, if there are cards, the tool."""
+        """Returns the request compacted, with the reads that the client never saw.
+
+        The tool is offered if there are cards, or if the compaction put any other ID of an artifact into the request.
+        """
         form = FORMATS.get(str(getattr(call_type, "value", call_type)))
         if form is None or not isinstance(data.get(form.key), list) or not _is_answerable(data):
             return data
         try:
             seen = unseen.Conversation(getattr(user_api_key_dict, "api_key", None), data[form.key])
-            messages = await self._compacted(form, await unseen.put_back(self._unseen, form, seen), data)
-            if has_card(messages):
+            messages, has_ids = await self._compacted(form, await unseen.put_back(self._unseen, form, seen), data)
+            if has_ids or has_card(messages):
                 metadata = "litellm_metadata" if "litellm_metadata" in data else "metadata"
                 data[metadata] = {**(data.get(metadata) or {}), _MARK: [seen.digest, uuid4().hex]}
                 data["tools"] = [*(data.get("tools") or ()), *declarations(form.name)]
@@ -123,20 +126,22 @@ class CoatcheckCallback(CustomLogger):
             log.warning("a request goes on as it came: %s", e)
         return data
 
-    async def _compacted(self, form: Format, messages: list[Raw], data: Raw) -> list[Raw]:
+    async def _compacted(self, form: Format, messages: list[Raw], data: Raw) -> tuple[list[Raw], bool]:
+        """Returns the messages, and whether they have a card, marker or notice of this compaction."""
         if not is_worth_asking(messages, int(self._policy.get("inline_tokens", 1_000))):
-            return messages
+            return messages, False
         session = self._session or data.get("litellm_session_id")
         session_fields: dict[str, Any] = (
             {} if session is None else {"session": bound_identifier(str(session), SESSION_CHARS)}
         )
         messages = await self._with_searches(form, messages, session_fields)
-        # A request with cards also gets the tool, so the cards may name calls of it.
+        # A request with IDs of artifacts also gets the tool, so its texts may name calls of it.
         session_fields["tools"] = "read_artifact"
         done = await asyncio.to_thread(
             self._client.compact, {form.key: messages}, policy=self._policy, **session_fields
         )
-        return done.body[form.key] if done.report["changed"] else messages
+        has_ids = bool(done.report["omitted"]) or any(change["artifact_id"] for change in done.report["changes"])
+        return done.body[form.key] if done.report["changed"] else messages, has_ids
 
     async def _with_searches(self, form: Format, messages: list[Raw], session_fields: Raw) -> list[Raw]:
         """Returns the messages with passages or summaries in place of the responses of web searches.
