@@ -19,7 +19,7 @@ import clients
 from coatcheck_client import Client
 from coatcheck_client.integrations.litellm.answers import answer_text, found_texts, shown_texts
 from coatcheck_client.integrations.litellm.formats import FORMATS
-from coatcheck_client.integrations.litellm.messages import results_of
+from coatcheck_client.integrations.litellm.messages import is_worth_asking, results_of
 from coatcheck_client.integrations.litellm.unseen import Conversation, Unseen, keep, put_back
 from model_server import model_server
 from proxies import KEY, Proxy, proxy
@@ -327,6 +327,18 @@ async def test_a_conversation_that_the_provider_keeps_is_read_on(usual: Proxy) -
             last = await client.responses.create(**asked_for, previous_response_id=first.id, input=[output])
     assert NEEDLE in last.output_text
     assert model.results[1][0].startswith("[art_")
+
+
+@pytest.mark.parametrize("limit", [{"max_tokens": 5_000}, {"argument_tokens": 64}, {"media": "placeholder"}])
+def test_what_a_policy_limits_besides_outputs_is_worth_asking_for(limit: dict[str, Any]) -> None:
+    function = {"name": "write_file", "arguments": json.dumps({"path": "a", "content": LOG[:400]})}
+    messages: list[Any] = [
+        {"role": "user", "content": LOG},
+        {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "ok"},
+    ]
+    assert is_worth_asking(messages, limit)
+    assert not is_worth_asking(messages, {"protect": "none", "max_tokens": None, "media": "keep"})
 
 
 async def test_what_one_client_reads_is_put_into_no_other_conversation() -> None:

@@ -128,7 +128,7 @@ class CoatcheckCallback(CustomLogger):
 
     async def _compacted(self, form: Format, messages: list[Raw], data: Raw) -> tuple[list[Raw], bool]:
         """Returns the messages, and whether they have a card, marker or notice of this compaction."""
-        if not is_worth_asking(messages, int(self._policy.get("inline_tokens", 1_000))):
+        if not is_worth_asking(messages, self._policy):
             return messages, False
         session = self._session or data.get("litellm_session_id")
         session_fields: dict[str, Any] = (

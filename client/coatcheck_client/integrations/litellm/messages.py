@@ -11,8 +11,9 @@ from coatcheck_client.contract.searches import payload_text
 
 Raw = dict[str, Any]
 
-_LEAST_ARGUMENTS: Final = 500
-"""Tokens up to which the service leaves the arguments of a call as they are. A token has at least one byte."""
+_LEAST: Final = 500
+"""The lowest of the service's default limits, in tokens. A token has at least one byte. A policy with higher limits
+changes nothing here, since searches and reads are replaced whatever the limits are."""
 
 
 def has_card(messages: list[Raw]) -> bool:
@@ -60,12 +61,18 @@ def _member(holder: Raw) -> str:
     return "output" if "output" in holder else "content"
 
 
-def is_worth_asking(messages: list[Raw], least: int) -> bool:
-    """Returns whether compaction could change anything: whether a call or a result is longer than the limits."""
+def is_worth_asking(messages: list[Raw], policy: Mapping[str, Any]) -> bool:
+    """Returns whether a compaction with this policy could change anything.
+
+    It can if the policy limits the whole request or replaces images, or if a call or a result is longer than a limit.
+    """
+    if policy.get("max_tokens") is not None or policy.get("media") == "placeholder":
+        return True
+    least = min(_LEAST, *(int(policy.get(name, _LEAST)) for name in ("argument_tokens", "inline_tokens")))
     weights = (
         sum(len(text.encode("utf-8", "replace")) for text in texts(one)) for one in messages if _is_of_tools(one)
     )
-    return any(weight > min(least, _LEAST_ARGUMENTS) for weight in weights)
+    return any(weight > least for weight in weights)
 
 
 def _is_result(message: Raw) -> bool:
