@@ -61,8 +61,9 @@ def compacting(client: Client | None = None, **options: object) -> Callable[[Cal
 
     async def compacted(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
+        offered = [{"type": "function", "name": tool.name} for tool in data.agent.tools]  # whether it can read cards
         try:
-            done = await asyncio.to_thread(lambda: used.compact({"input": given.input}, **arguments))
+            done = await asyncio.to_thread(lambda: used.compact({"input": given.input, "tools": offered}, **arguments))
         except Exception as e:  # noqa: BLE001 - a failure must not stop the agent
             log.warning("a request to the model is sent as it is: %s", e)
             return given

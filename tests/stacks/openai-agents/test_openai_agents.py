@@ -17,6 +17,7 @@ from agents import (
     function_tool,
     set_tracing_disabled,
 )
+from agents.run import CallModelData, ModelInputData
 from agents.tool import ToolOutputImage, ToolOutputText
 
 from openai import AsyncOpenAI
@@ -84,6 +85,19 @@ class TestOpenAIAgents(PageTests, PictureTests):
             model.plan.first = [[Call("ask_operator", {"input": "Which code?"})]]
             model.plan.inner = [[Call("get_log", {})]]
             saw_a_card(model, await self.answer(Agent(name="Chief", tools=[inner]), model.url, "async"))
+
+
+@pytest.mark.parametrize("can_read", [False, True])
+async def test_cards_of_a_compacted_request_know_whether_the_agent_can_read(service_url: str, can_read: bool) -> None:
+    agent: Agent[Any] = Agent(name="Operator", tools=[get_pictured_log])
+    call: Any = {"type": "function_call", "call_id": "c1", "name": "get_log", "arguments": "{}"}
+    output: Any = {"type": "function_call_output", "call_id": "c1", "output": LOG}
+    given = ModelInputData(input=[{"role": "user", "content": "Which code?"}, call, output], instructions=None)
+    with Client(service_url) as client:
+        agent = with_coatcheck(agent, client) if can_read else agent
+        sent = await compacting(client)(CallModelData(model_data=given, agent=agent, context=None))
+    assert sent.input[2]["output"].startswith("[art_")
+    assert ("It is kept under this ID." in sent.input[2]["output"]) != can_read
 
 
 @pytest.mark.parametrize("shape", ["tavily", "brave", "ddgs"])
