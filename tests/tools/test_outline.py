@@ -148,6 +148,18 @@ async def test_a_section_narrows_a_search_to_an_entry(agent: Agent) -> None:
     assert found.body == "6:        pass\n9:        pass"
 
 
+async def test_the_rows_of_a_table_are_read_and_searched_by_name(agent: Agent) -> None:
+    table = await agent.put("name,age\n" + "".join(f"n{n},{n}\n" for n in range(40)), kind="table", inline_tokens=0)
+    assert (await agent.read(artifact_id=table, section="first row")).body == "name,age"
+    rows = await agent.read(artifact_id=table, section="rows")
+    assert (rows.body[:5], rows.last) == ("n0,0\n", "(Lines 2-41 of 41; that is the end of section rows.)")
+    assert (await agent.read(artifact_id=table, section="rows", pattern="n3$|a|,7", context=0)).body == "9:n7,7"
+    inside = await agent.read(artifact_id=table, section="rows", outline=True)
+    assert inside.body.split("\n")[:2] == ["first row (2)", "rows - about 39 (3-41)"]
+    column = await agent.read(artifact_id=table, section="age")
+    assert column.text == f"age of {table} has no lines of its own. Search it with pattern, without section."
+
+
 async def test_one_match_is_shown_and_all_are_counted(agent: Agent) -> None:
     rows = await agent.put("".join(f"{n} {'error' if n % 3 == 0 else 'ok'}\n" for n in range(3_000)))
     answer = await agent.read(artifact_id=rows, pattern="error", limit=1, context=0)

@@ -191,9 +191,9 @@ class ReadArtifact:
             return arguments, reading
         # An entry of a JSON outline has a path instead of lines: it can be read, but not searched.
         if entry.path is None or arguments.pattern is not None or arguments.query is not None or arguments.outline:
+            advice = "Search it with pattern, without section." if entry.what == "column" else "Leave section out."
             raise CoatcheckError(
-                Code.SECTION_NOT_FOUND,
-                f"{entry.title} of {reading.artifact.id} has no lines of its own. Leave section out.",
+                Code.SECTION_NOT_FOUND, f"{entry.title} of {reading.artifact.id} has no lines of its own. {advice}"
             )
         arguments = structs.replace(arguments, path=entry.path, section=None, offset=None)
         return arguments, await self._view(caller, number, view="raw")

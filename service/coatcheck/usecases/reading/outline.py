@@ -21,8 +21,8 @@ from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_TEXT_CHARS, SearchedB
 from coatcheck.core.text.count import plural
 from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.view import Section, ViewName
-from coatcheck.core.views.window import NUMBER_LIMIT, Position
-from coatcheck.reading.positions import at_byte
+from coatcheck.core.views.window import NUMBER_LIMIT, Extent, LineExtent, Position, span
+from coatcheck.reading.positions import at_byte, place_of
 from coatcheck.reading.view import Reader, ViewReading
 from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.content import BLOCK_BYTES
@@ -222,7 +222,8 @@ class Outline(Reader):
             head = await reading.read(extent.start, extent.start + _LINE_HEAD_BYTES)
         lines = reading.lines.last - reading.lines.first + 1
         outline_entries = await in_pool(self._pool, read_outline, head, lines, whole=whole)
-        return outline_entries, size if whole_bytes is None else len(head)
+        entries = [await _place(reading, entry) for entry in outline_entries.entries]
+        return replace(outline_entries, entries=entries), size if whole_bytes is None else len(head)
 
     async def _scan(self, reading: ViewReading, scanner: OutlineScanner) -> tuple[OutlineEntries, int]:
         """Feeds the lines to the scanner until the end, the deadline or `SCAN_BYTES`, or until the scanner is full.
@@ -259,6 +260,23 @@ class Outline(Reader):
             time_note = times(head, await reading.read(extent.end - _HEAD_BYTES, extent.end))
             notices += [time_note] if time_note else []
         return OutlineEntries(entries, whole, tuple(notices)), at - extent.start
+
+
+async def _place(reading: ViewReading, entry: OutlineEntry) -> OutlineEntry:
+    """Returns an entry with its lines and bytes in the view; its own lines count from the beginning of what is read.
+
+    An entry without lines, or that has bytes already, is returned as it is.
+    """
+    if entry.lines is None or entry.bytes is not None:
+        return entry
+    before = reading.lines.first - 1
+    lines = LineExtent(entry.lines.first + before, entry.lines.last + before)
+    start = await place_of(reading.content, span("line", lines.first, None))
+    if start is None:
+        return replace(entry, lines=lines)
+    following = await place_of(reading.content, span("line", lines.last + 1, None))
+    end = reading.extent.end if following is None else following.byte
+    return replace(entry, lines=lines, bytes=Extent(start.byte, end))
 
 
 def _feed_scanner(scanner: OutlineScanner, data: bytes, place: Position) -> Position:
