@@ -6,10 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from coatcheck.adapters.tokenizer import load_tokenizer
+from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import IngestResult, StoreArtifact
 from coatcheck.ports.blobs import BeginUpload
 from coatcheck.storing.content import OpenContent
+from coatcheck.tools.arguments import ListArguments
+from coatcheck.tools.calls import ListArtifacts
 from coatcheck.upkeep.index import Index
 from contract.sample_changes import DAY, START, store
 from fulltext.index_harness import IndexHarness
@@ -51,6 +55,12 @@ async def test_what_cannot_be_read_waits_alone_and_is_found_when_it_can(shelf: I
         ]
         listing = await shelf.ask("zeppelin")
         assert (len(listing.items), listing.partial) == (3, True)
+        tool = ListArtifacts(shelf.browse, load_tokenizer(), pool)
+        shown = await tool(Caller("acme"), ListArguments(query="zeppelin"), 1_000)
+        assert shown.text.endswith(
+            "(3 artifacts, newest first. Some may be missing, because artifacts are being indexed: "
+            "retry the same call.)"
+        )
         with pytest.raises(CoatcheckError, match="EIO"):
             await index()
         assert await shelf.catalog.list_unindexed("z", 10) == []

@@ -342,6 +342,8 @@ class ListArtifacts:
             count = f"{plural(len(lines), 'artifact')}, newest first."
             first = count if lines else _nothing(arguments, page.partial)
             on = f' There are more: cursor="{page.next}".' if page.next else ""
+            if lines and page.partial:
+                on += " Some may be missing, because artifacts are being indexed: retry the same call."
             last = f"({first}{on}{''.join(f' {note}' for note in clip_notes(arguments.notes))})"
             return plain("\n".join([*lines, last]))
 
