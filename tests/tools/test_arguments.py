@@ -94,6 +94,24 @@ def test_a_span_of_lines_is_read_under_every_usual_name(span: dict[str, object])
     assert meant({"artifact_id": ID, **span}) == asked(offset=ReadStart(201), limit=200)
 
 
+@pytest.mark.parametrize(
+    "span",
+    [
+        {"start_line": 10, "end_line": 12},
+        {"range": "12-10"},
+        {"offset": "10-12"},
+        {"line_range": [10, 12]},
+        {"offset": 10, "limit": 5, "to": 12},
+    ],
+    ids=str,
+)
+def test_a_span_of_lines_with_a_pattern_is_no_number_of_matches(span: dict[str, object]) -> None:
+    got = meant({"artifact_id": ID, "pattern": "x", **span})
+    assert got == asked(pattern="x", offset=ReadStart(10, 0, 12), limit=span.get("limit"))
+    assert meant({"artifact_id": ID, "pattern": "x", "offset": "10+7-12"}).offset == ReadStart(10, 7, 12)
+    assert str(ReadStart(10, 7, 12)) == "10+7-12"
+
+
 def test_ends_and_surroundings_are_read() -> None:
     assert meant({"artifact_id": ID, "tail": 50}) == asked(offset=ReadStart(-50), limit=50)
     assert meant({"artifact_id": ID, "head": 50}) == asked(limit=50)

@@ -160,6 +160,46 @@ async def test_the_rows_of_a_table_are_read_and_searched_by_name(agent: Agent) -
     assert column.text == f"age of {table} has no lines of its own. Search it with pattern, without section."
 
 
+async def test_a_pattern_is_searched_only_in_the_given_lines(agent: Agent) -> None:
+    rows = await agent.put("".join(f"row {n} done\n" for n in range(1, 101)), inline_tokens=0)
+    none = await agent.read(artifact_id=rows, pattern="row 9\\d", start_line=10, end_line=12)
+    assert none.text.startswith(
+        f'No match for "row 9\\d" in lines 10-12 of {rows}. Leave out the range to search all of it.'
+    )
+    some = await agent.read(artifact_id=rows, pattern="done$", range="10-12", context=0)
+    assert some.body == "10:row 10 done\n11:row 11 done\n12:row 12 done"
+    assert some.last == "(Lines 10-12 of 100: all 3 matches in lines 10-12.)"
+    one = await agent.read(artifact_id=rows, pattern="ROW 11", offset="11-11", context=0)
+    assert one.last.startswith("(Lines 11-11 of 100: the only match in line 11. Nothing matches as written; ")
+    past = await agent.read(artifact_id=rows, pattern="row 99", range="90-400", context=0)
+    assert past.last == "(Lines 99-99 of 100: the only match from line 90 on.)"
+
+
+async def test_a_search_in_given_lines_is_continued_to_their_end_by_its_next_calls(agent: Agent) -> None:
+    rows = await agent.put("".join(f"row {n} {'done ' * 1_000}\n" for n in range(1, 30)), inline_tokens=0)
+    call: dict[str, object] = {"pattern": "done", "range": "10-12", "context": 0, "limit": 2}
+    lines: list[int] = []
+    while call.get("offset", "") is not None:
+        answer = await agent.read(artifact_id=rows, **call)
+        lines += [int(line) for line in re.findall(r"^(\d+):", answer.text, re.MULTILINE)]
+        following = re.search(r'Next: offset="([0-9+]+-12)"\.', answer.last)
+        assert (following is None) == ("Next" not in answer.last)
+        assert len(lines) <= 9
+        call["offset"] = None if following is None else following[1]
+    assert (lines[0], lines[-1], set(lines)) == (10, 12, {10, 11, 12})
+
+
+async def test_given_lines_outside_the_section_do_not_end_its_search(agent: Agent) -> None:
+    source = await agent.put(SOURCE, kind="code_or_file", title="desk.py", inline_tokens=0)
+    for first in (1, 2):
+        answer = await agent.read(artifact_id=source, section="Desk", pattern="pass", range=[first, 3], context=0)
+        assert answer.body == "6:        pass\n9:        pass"
+        assert re.search(rf" Line {first} is before section [^.]*, which begins at 4\.\)$", answer.last)
+    part = await agent.read(artifact_id=source, section="Desk", pattern="pass", range="2-8", context=0)
+    assert part.body == "6:        pass"
+    assert part.last.startswith("(Lines 6-6 of 18: the only match in lines 4-8 in section ")
+
+
 async def test_one_match_is_shown_and_all_are_counted(agent: Agent) -> None:
     rows = await agent.put("".join(f"{n} {'error' if n % 3 == 0 else 'ok'}\n" for n in range(3_000)))
     answer = await agent.read(artifact_id=rows, pattern="error", limit=1, context=0)

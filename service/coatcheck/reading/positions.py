@@ -12,10 +12,13 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from coatcheck.core.caches import BoundedCache
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.count import Checkpoint, TokenIndexer
 from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.views.view import Section
 from coatcheck.core.views.window import NUMBER_LIMIT, Position, Span, nth_char, nth_newline, past_end
 from coatcheck.reading.view import ViewReading
 from coatcheck.runtime.work_placement import in_pool
@@ -65,6 +68,20 @@ async def past_end_of(reading: ViewReading, span: Span) -> CoatcheckError:
         unit=span.unit,
         total=max(0, high - low + 1),
     )
+
+
+async def end_after(reading: ViewReading, line: int) -> ViewReading:
+    """Returns a view of which nothing after a line is read: as a section that ends with this line, if it is there.
+
+    The line is in the part that is read. If a section is read, the returned section has its name, otherwise none.
+    """
+    following = await place_of(reading.content, Span("line", line + 1, None))
+    if following is None:
+        return reading
+    start, first = reading.extent.start, reading.lines.first
+    name = "" if reading.section is None else reading.section.name
+    section = Section(name=name, title="", level=1, start=start, end=following.byte, line=first, lines=line - first + 1)
+    return replace(reading, sections=(section,), nth=0)
 
 
 async def _after_newline(content: Content, n: int) -> Position | None:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Executor
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from coatcheck.core.artifact import Artifact
 from coatcheck.core.errors import CoatcheckError, Code
@@ -175,7 +175,7 @@ def resolve_start(at: ReadStart, reading: ViewReading) -> ReadStart:
             Code.OFFSET_PAST_END, f"The offset is far past the end: {reading.name} has {count}. {advice}"
         )
     line = at.line if at.line > 0 else last + at.line + 1
-    return ReadStart(max(first, line), at.inside if line >= first else 0) if at.line < 1 or line < first else at
+    return structs.replace(at, line=max(first, line), inside=at.inside if line >= first else 0)
 
 
 def clip_notes(notes: Iterable[str]) -> list[str]:

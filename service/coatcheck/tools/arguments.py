@@ -7,7 +7,7 @@ rules decide:
 
 1. A parameter's own name wins over its other names. Of the other names, the first in the table below wins.
 2. `offset`, under any of its names, wins over a range, and a range wins over `head` and `tail`.
-3. `limit` wins over an end.
+3. `limit` wins over an end, except with `pattern`: there, `limit` counts matches, and an end is the last line searched.
 4. `pattern` wins over `query`, `query` over `path`, and `path` over `outline`. A call with any of them reads no lines.
 
 This module never looks at the artifact itself. It raises an error in two cases only: for the calls that it refuses, and
@@ -107,7 +107,8 @@ class ReadArguments(Struct, frozen=True, kw_only=True):
     section: str | None = None
     """The section's name, as the outline gives it, or its title."""
     offset: ReadStart | None = None
-    """The line to begin at; None: the beginning of what is read."""
+    """The line to begin at; None: the beginning of what is read. `last` is set only with a pattern: the last line that
+    is searched."""
     place: str | None = None
     """With a path: `offset` as the caller wrote it. It is a copy of the cursor in an earlier answer."""
     limit: int | None = None
@@ -168,7 +169,7 @@ def read_arguments(arguments: dict[str, object], notes: list[str]) -> ReadArgume
     if used != "pattern":
         _drop_without_effect(reader, used)
     # With a path, `offset` is a cursor from an earlier answer, not a line.
-    offset, limit = (None, reader.integer("limit")) if used == "path" else _span(reader)
+    offset, limit = (None, reader.integer("limit")) if used == "path" else _span(reader, used)
     context = reader.integer("context") if used == "pattern" else None
     section = reader.text("section") or section
     # Without any argument that was understood, the read would begin at the top, which the model did not request.
@@ -389,8 +390,11 @@ def _differs_from_default(reader: _ArgumentReader, name: str) -> bool:
     return name != "context" or values.integer(value) != 0
 
 
-def _span(reader: _ArgumentReader) -> tuple[ReadStart | None, int | None]:
-    """Returns the line to begin at and the number of lines; None for each that the call does not determine."""
+def _span(reader: _ArgumentReader, used: str | None) -> tuple[ReadStart | None, int | None]:
+    """Returns the line to begin at and the number of lines; None for each that the call does not determine.
+
+    With a pattern, the number is that of matches, so the end of a range is returned with the line to begin at.
+    """
     offset, range_ = reader.position("offset"), reader.position("range")
     head, tail = reader.integer("head"), reader.integer("tail")
     limit, end = reader.integer("limit"), reader.integer("end")
@@ -414,7 +418,10 @@ def _span(reader: _ArgumentReader) -> tuple[ReadStart | None, int | None]:
     if end is not None and end > 0 and line > 0:
         # A range whose end is before its start can only mean the same lines in order.
         first, last = min(line, end), max(line, end)
-        return ReadStart(first, offset.inside if first == line else 0), limit or last - first + 1
+        inside = offset.inside if first == line else 0
+        if used == "pattern":
+            return ReadStart(first, inside, last), limit
+        return ReadStart(first, inside), limit or last - first + 1
     return ReadStart(line, offset.inside), limit
 
 

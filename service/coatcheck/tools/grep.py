@@ -14,6 +14,7 @@ from msgspec import structs
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.grep.matcher import wants_line_feed
 from coatcheck.core.text.count import plural
+from coatcheck.reading.positions import end_after
 from coatcheck.reading.view import ViewReading
 from coatcheck.tools import values
 from coatcheck.tools.answers import AnswerText, answer, clip_notes, lacks, plain, resolve_start, show, within
@@ -51,6 +52,9 @@ class PatternSearch:
         """
         lines = reading.measure.lines
         at = resolve_start(arguments.offset or ReadStart(1), reading)
+        # A range that is not in the part that is read, or reaches to its end, does not end the search earlier.
+        if at.last is not None and not at.line <= at.last < reading.lines.last:
+            at = structs.replace(at, last=None)
         ask = PatternSearchRequest(
             pattern=arguments.pattern or "",
             literal=arguments.literal,
@@ -61,16 +65,17 @@ class PatternSearch:
             from_byte=at.inside,
             max_tokens=budget,
         )
-        got, notes = await self._matches(reading, ask)
+        got, notes = await self._matches(reading if at.last is None else await end_after(reading, at.last), ask)
         if not got.shown:
             notes = [*lacks(reading, asked_raw=arguments.raw), *notes, *clip_notes(arguments.notes)]
-            return plain(_no_match(reading, got, ask, notes))
+            return plain(_no_match(reading, got, ask, at, notes))
         safe_text = show(got.text)
         which = f"{got.windows[0].line}-{got.windows[-1].line} of {lines}"
         inside = within(reading)
         inside_of = f" in section {reading.section.name}" if reading.section is not None else ""
         count = f"{_count(got, at, reading.lines.first)}{inside_of}"
-        last = [f"Lines {which}: {count}{_render_next(got)}", *notes, *safe_text.notes, *clip_notes(arguments.notes)]
+        first = f"Lines {which}: {count}{_render_next(got, at.last)}"
+        last = [first, *notes, *safe_text.notes, *clip_notes(arguments.notes)]
         # The search has counted the tokens of its text. If `show` has changed the text, they must be counted again.
         body_tokens = got.tokens if safe_text.body == got.text else None
         return answer(reading, f"matches in lines {which}{inside}", safe_text.body, last, tokens=body_tokens)
@@ -156,6 +161,7 @@ def _respell(ask: PatternSearchRequest) -> list[tuple[PatternSearchRequest, str]
 def _count(got: SearchAnswer, at: ReadStart, first: int) -> str:
     """Returns a phrase that says how many of all matches are shown."""
     since = f" from line {at.line} on" if at.line > first or at.inside else ""
+    since = since if at.last is None else f" in {_range(at.line, at.last)}"
     if got.total is None:
         return f"{got.shown} of at least {plural(got.at_least, 'match', 'matches')}{since}"
     if got.shown == got.total:
@@ -163,24 +169,33 @@ def _count(got: SearchAnswer, at: ReadStart, first: int) -> str:
     return f"{got.shown} of {got.total:,} matches{since}"
 
 
-def _render_next(got: SearchAnswer) -> str:
+def _range(first: int, last: int) -> str:
+    return f"line {first}" if first == last else f"lines {first}-{last}"
+
+
+def _render_next(got: SearchAnswer, last: int | None) -> str:
+    """Returns the end of the sentence about the matches: at which offset the search up to line `last` continues."""
     if got.next is None:
         return "."
-    on = ReadStart(got.next.line, got.next.byte)
-    return f'. Next: offset="{on}".' if on.inside else f". Next: offset={on}."
+    on = str(ReadStart(got.next.line, got.next.byte, last))
+    return f". Next: offset={on}." if on.isdecimal() else f'. Next: offset="{on}".'
 
 
-def _no_match(reading: ViewReading, got: SearchAnswer, ask: PatternSearchRequest, notes: list[str]) -> str:
+def _no_match(
+    reading: ViewReading, got: SearchAnswer, ask: PatternSearchRequest, at: ReadStart, notes: list[str]
+) -> str:
     """Returns sentences that say that nothing matches, and what else to try."""
     pattern = _shorten(ask.pattern)
-    where = f"in {plural(reading.lines.last - reading.lines.first + 1, 'line')} of {reading.name}"
+    lines = plural(reading.lines.last - reading.lines.first + 1, "line")
+    where = f"in {lines if at.last is None else _range(at.line, at.last)} of {reading.name}"
     if got.stopped == "deadline":
         first = f'No match for "{pattern}" yet {where}: the search ran out of time. Retry the same call; it goes on.'
     elif not ask.literal and wants_line_feed(ask.pattern):
         first = f'No match for "{pattern}" {where}: a match stays within one line. Search for the text of one line.'
-    elif ask.from_line > reading.lines.first or ask.from_byte:
-        on = ReadStart(ask.from_line, ask.from_byte)
-        first = f'No match for "{pattern}" from line {on} on {where}. Leave out offset to search all of it.'
+    elif at.last is not None:
+        first = f'No match for "{pattern}" {where}. Leave out the range to search all of it.'
+    elif at.line > reading.lines.first or at.inside:
+        first = f'No match for "{pattern}" from line {at} on {where}. Leave out offset to search all of it.'
     else:
         first = f'No match for "{pattern}" {where}, upper or lower case. Try fewer or other words, or part of a word.'
     return " ".join([first, *notes])

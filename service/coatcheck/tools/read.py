@@ -146,11 +146,12 @@ class ReadArtifact:
         arguments, reading = await self._narrow_view(caller, number, arguments)
         if arguments.path is not None:
             return arguments, reading
-        section = reading.section
-        if section is not None and arguments.offset is not None and 1 < arguments.offset.line < section.line:
-            notes.append(
-                f"Line {arguments.offset.line} is before section {section.name}, which begins at {section.line}."
-            )
+        section, start = reading.section, arguments.offset
+        # Line 1 may stand for the beginning of the section, but not as the first line of a range before the section.
+        if section is not None and start is not None and start.line < section.line:
+            is_noted = start.line > 1 or (start.last is not None and start.last < section.line)
+            before = f"Line {start.line} is before section {section.name}, which begins at {section.line}."
+            notes += [before] if is_noted else []
         if reading.unkept:
             notes.append("Its readable text is unavailable at the moment: this is the original payload.")
         if reading.partial:

@@ -63,7 +63,8 @@ class ReadStart(Struct, frozen=True):
     """Last line of the range; None: the call gave no range."""
 
     def __str__(self) -> str:
-        return f"{self.line}+{self.inside}" if self.inside else str(self.line)
+        start = f"{self.line}+{self.inside}" if self.inside else str(self.line)
+        return start if self.last is None else f"{start}-{self.last}"
 
 
 class Named(Struct, frozen=True):
