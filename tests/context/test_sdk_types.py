@@ -145,6 +145,43 @@ def test_a_placeholder_is_a_part_that_the_provider_knows(name: str) -> None:
     valid(name, new)
 
 
+_SCREENSHOT: Json = {"type": "computer_screenshot", "image_url": "https://e.org/shot.png"}
+_COMMANDS: Json = {"commands": [f"echo {n}" for n in range(300)], "timeout_ms": 1_000, "max_output_length": 100}
+_SOURCES: Json = [{"type": "url", "url": f"https://e.org/{n}/a/path"} for n in range(200)]
+_KEYS: Json = {"type": "keypress", "keys": ["a", "b"] * 600}
+_DRAG: Json = {"type": "drag", "path": [{"x": n, "y": n} for n in range(300)]}
+_EXECUTION: Json = {"type": "exec", "command": ["env"], "env": {f"NAME_{n}": f"value {n}" for n in range(200)}}
+_EDIT: Json = {"type": "update_file", "path": "a.py", "diff": "+ a line\n" * 400}
+SCHEMATIC_CALLS: dict[str, tuple[str, Json, Json, str | None]] = {
+    "drag": ("computer", {"action": _DRAG, "pending_safety_checks": []}, _SCREENSHOT, None),
+    "keypress": ("computer", {"action": _KEYS, "pending_safety_checks": []}, _SCREENSHOT, "/action/keys"),
+    "sources": ("web_search", {"action": {"type": "search", "query": "q", "sources": _SOURCES}}, None, None),
+    "commands": ("shell", {"action": _COMMANDS}, [], "/action/commands"),
+    "environment": ("local_shell", {"action": _EXECUTION}, "{}", None),
+    "diff": ("apply_patch", {"operation": _EDIT}, "ok", "/operation/diff"),
+}
+"""Calls whose arguments OpenAI defines: each with its tool, its output if it has one, and where a marker fits in."""
+
+
+def test_a_marker_stands_only_where_openai_allows_a_text() -> None:
+    items: list[Json] = [{"role": "user", "content": "Go"}]
+    for name, (tool, fields, output, _) in SCHEMATIC_CALLS.items():
+        items.append({"type": f"{tool}_call", "id": name, "call_id": name, "status": "completed", **fields})
+        answer = {"type": f"{tool}_call_output", "id": name, "call_id": name, "status": "completed", "output": output}
+        items += [answer] if output is not None else []
+    body = {"input": [*items, {"role": "assistant", "content": "Done."}, {"role": "user", "content": "Go on"}]}
+    valid("openai-responses", body)
+    policy = CompactionPolicy(inline_tokens=100, card_tokens=80, server_tools=True, protect="none", max_tokens=6_000)
+    new, report = compact(body, policy)
+    valid("openai-responses", new)
+    places = {one["id"]: f"/input/{n}" for n, one in enumerate(items) if one.get("type", "").endswith("_call")}
+    texts = [places[name] + place for name, (*_, place) in SCHEMATIC_CALLS.items() if place is not None]
+    assert [change.pointer for change in report.changes] == texts
+    others = [places[name] for name, (*_, place) in SCHEMATIC_CALLS.items() if place is None]
+    kept = [one.pointer for one in report.left if one.why == "the provider's types allow no text here"]
+    assert [pointer.rsplit("/", 2)[0] for pointer in kept] == others
+
+
 # --------------------------------------------------------------------------------------- every part of pydantic-ai's
 
 _WORDS = "the quick brown fox " * 60

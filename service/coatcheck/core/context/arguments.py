@@ -1,7 +1,8 @@
 """Finds the parts of a call's arguments that can become markers: long texts, long lists or objects, whole documents.
 
 All copies of the same value form one unit, so that they change together. A value keeps its JSON type: a list becomes a
-list with a marker, and an object becomes an object with a marker beside its short members.
+list with a marker, and an object becomes an object with a marker beside its short members. If the provider defines the
+types of the arguments, only texts and lists of texts become markers: any other list or object allows no text inside.
 """
 
 from collections.abc import Iterator
@@ -47,6 +48,8 @@ class ArgumentUnit(Struct):
     is_json: bool
     """Whether the value is a list or an object rather than text."""
     sites: list[ReplacementSite]
+    is_replaceable: bool = True
+    """Whether the provider's types allow a marker in place of the value."""
 
 
 @final
@@ -63,7 +66,7 @@ class ArgumentReader:
         """Returns the long values in a call's arguments; `fields` has the names in the policy, or `*` for all names."""
         by_content: dict[Text, ArgumentUnit] = {}
         for number, site in enumerate(call.sites):
-            for unit in self._units_in(site, fields, is_counted=not number):
+            for unit in self._units_in(site, fields, is_counted=not number, has_schema=call.has_schema):
                 unit.content = small(unit.content)  # equal copies may have been decoded into different types of text
                 first = by_content.setdefault(unit.content, unit)
                 if first is not unit:
@@ -79,7 +82,9 @@ class ArgumentReader:
             for steps, text in strings_in(document):
                 yield _place(site, steps, len(text), is_counted=not number), text
 
-    def _units_in(self, site: Site, fields: frozenset[str], *, is_counted: bool) -> list[ArgumentUnit]:
+    def _units_in(
+        self, site: Site, fields: frozenset[str], *, is_counted: bool, has_schema: bool
+    ) -> list[ArgumentUnit]:
         """Returns the units in one copy of the arguments."""
         value = get(self._body, site.at)
         if is_text(value) and len(value) <= self._least:  # a token has at least one character
@@ -97,19 +102,21 @@ class ArgumentReader:
         units: list[ArgumentUnit] = []
         rest = 0
         for key, member in as_object(document).items():
-            member_units, member_rest = self._units_of_member(site, key, member, fields, is_counted=is_counted)
+            member_units, member_rest = self._units_of_member(
+                site, key, member, fields, is_counted=is_counted, has_schema=has_schema
+            )
             units += member_units
             rest += member_rest
         # Many short values may be large together. Then the whole document is replaced, unless the policy names one of
-        # its values, which is then replaced alone.
-        if rest > _WHOLE_FACTOR * self._least and not any(unit.is_named for unit in units):
+        # its values, which is then replaced alone, or the provider requires some of its members.
+        if rest > _WHOLE_FACTOR * self._least and not has_schema and not any(unit.is_named for unit in units):
             content = value if is_text(value) else serialise_canonical(document)
             place = ReplacementSite(site.at, (), "whole", len(content), is_counted)
             return [ArgumentUnit(content, self._counter.json(value), is_named=False, is_json=True, sites=[place])]
         return units
 
     def _units_of_member(
-        self, site: Site, key: str, member: Value, fields: frozenset[str], *, is_counted: bool
+        self, site: Site, key: str, member: Value, fields: frozenset[str], *, is_counted: bool, has_schema: bool
     ) -> tuple[list[ArgumentUnit], int]:
         """Returns the units in one member of the arguments, and the tokens of the rest of the member."""
         units: list[ArgumentUnit] = []
@@ -131,7 +138,11 @@ class ArgumentReader:
         # A long list of short values has no text that is worth a marker, but the list itself is.
         if rest > self._least and not any(unit.is_named for unit in units):
             place = _place(site, (key,), len(content), is_counted=is_counted)
-            return [ArgumentUnit(content, tokens, is_named=False, is_json=True, sites=[place])], 0
+            unit = ArgumentUnit(content, tokens, is_named=False, is_json=True, sites=[place])
+            if not has_schema or (isinstance(member, list) and all(map(is_text, as_list(member)))):
+                return [unit], 0
+            unit.is_replaceable = False
+            return [*units, unit], 0
         return units, rest
 
     def count_kept_tokens(self, unit: ArgumentUnit) -> int:

@@ -289,6 +289,8 @@ class Candidates:
             return "the call was not carried out" if id(call) in self._answered else "the call has no output yet"
         if call.server and not self._policy.server_tools:
             return "the provider made this call"
+        if not unit.is_replaceable:
+            return "the provider's types allow no text here"
         return None if is_utf8(unit.content) else _HALVES
 
     def _add_arguments(self, number: int, call: HistoryCall, ready_at: int, unit: ArgumentUnit) -> None:

@@ -123,6 +123,8 @@ class HistoryCall(Struct, kw_only=True, gc=False):
     sites: list[Site] = field(default_factory=list[Site])
     """All copies of the arguments; only the first one is counted."""
     server: bool = False
+    has_schema: bool = False
+    """Whether the provider itself defines the members of the arguments and their types."""
 
     def __post_init__(self) -> None:
         """Uses the call ID as key if the format gives no other keys."""

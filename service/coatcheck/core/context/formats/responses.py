@@ -41,6 +41,8 @@ _HOSTED: Final = {
     "image_generation_call": "",
 }
 """The member with the arguments, for calls of tools that the provider runs."""
+_SCHEMATIC: Final = frozenset({"action", "operation"})
+"""Members with arguments whose members OpenAI defines, with their types."""
 _FREE_TEXT: Final = frozenset({"input", "code"})
 """Members with arguments that are not JSON."""
 _PINNED: Final = frozenset(
@@ -112,7 +114,9 @@ def _read_call(at: Pointer, raw: Object, kind: str) -> Item:
     call_id, name = next(iter(keys), None), as_text(raw.get("name")) or kind.removesuffix("_call")
     field = (_HOSTED if hosted else _CALLS).get(kind, "")
     sites = find_arguments(at, raw, (field,), "text" if field in _FREE_TEXT else "json")
-    call = HistoryCall(at=at, keys=keys, call_id=call_id, name=name, sites=sites, server=hosted)
+    call = HistoryCall(
+        at=at, keys=keys, call_id=call_id, name=name, sites=sites, server=hosted, has_schema=field in _SCHEMATIC
+    )
     item = Item(at=at, role=Role.ASSISTANT, model=True, calls=[call])
     if hosted:
         output = Output(at=at, keys=keys, call_id=call_id, name=name, server=True)
