@@ -107,6 +107,53 @@ def test_no_two_messages_of_the_user_follow_each_other_because_of_a_cut(name: st
         assert any(told[-1].prompt in str(text) for item in index_of(new).items for text in item.texts)
 
 
+_URL = "https://e.org/i.png"
+IMAGES: dict[str, Json] = {
+    "openai-chat": {"type": "image_url", "image_url": {"url": _URL}},
+    "openai-responses": {"type": "input_image", "detail": "auto", "image_url": _URL},
+    "anthropic": {"type": "image", "source": {"type": "url", "url": _URL}},
+    "gemini": {"fileData": {"mimeType": "image/png", "fileUri": _URL}},
+    "langchain": {"type": "image_url", "image_url": {"url": _URL}},
+    "bedrock": {"image": {"format": "png", "source": {"bytes": "iVBORw0KGgo="}}},
+    "pydantic-ai": {"kind": "image-url", "url": _URL},
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_notice_is_a_part_of_a_message_that_has_only_an_image(name: str) -> None:
+    def body_of(steps: list[Step]) -> Json:
+        body = FORMATS[name]([Turn("", steps)])
+        at = next(item.pieces[0].at for item in index_of(body).items if item.prompt)
+        at = at[:-2] if at[-1] == "text" else at
+        return apply_edits(body, {at: [IMAGES[name.split(maxsplit=1)[0]]]})
+
+    steps = [step for turn in (*OLD, *FILLER) for step in turn.steps]
+    new, report = compact(body_of(steps), BUDGET)
+    for _ in range(2):
+        assert report.omitted_now > 0
+        CHECKS[name](new)
+        items = index_of(new).items
+        (number,) = (number for number, item in enumerate(items) if item.prompt)
+        carrier = carrier_of(items[number])
+        assert carrier is not None
+        assert (carrier.words, len(items[number].pieces), len(items[number].media)) == ("", 1, 1)
+        new = {**new, LISTS[name]: [*new[LISTS[name]], *body_of(steps)[LISTS[name]][number + 1 :]]}
+        new, report = compact(new, BUDGET)
+
+
+def test_a_part_that_was_only_a_notice_goes_when_the_next_notice_stands_elsewhere() -> None:
+    steps = [step for turn in (*OLD, *FILLER) for step in turn.steps]
+    first, _ = compact(chat([Turn("The first question", steps)]), BUDGET)
+    text = first["messages"][1]["content"].removeprefix("The first question\n\n")
+    prompt = [IMAGES["openai-chat"], {"type": "text", "text": text}]
+    later = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": prompt}]
+    body = chat([Turn("The second question", steps)])
+    new, report = compact({**body, "messages": [*body["messages"], *later]}, BUDGET)
+    assert report.omitted is not None
+    assert report.omitted.messages > report.omitted_now
+    assert new["messages"][-1] == {"role": "user", "content": prompt[:1]}
+
+
 def test_the_next_notice_has_the_sums_and_replaces_the_one_in_the_message() -> None:
     steps = [step for turn in (*OLD, *FILLER) for step in turn.steps]
     first, report = compact(chat([Turn("The only question", steps)]), BUDGET)

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from coatcheck.core.context import notice, timeline
 from coatcheck.core.context.body.encoding import Value, as_list
-from coatcheck.core.context.body.model import HistoryIndex, Role
+from coatcheck.core.context.body.model import HistoryIndex, Item, Role
 from coatcheck.core.context.body.splice import Pointer, apply_edits, get, render
 from coatcheck.core.context.counting import ContextTokens, Counter
 from coatcheck.core.context.detect import index_of
@@ -22,6 +22,7 @@ from coatcheck.core.context.references import standing
 from coatcheck.core.context.replace import StoredPayload, Swap, edits, swaps, with_same
 from coatcheck.core.context.replaceable import PlannedPayload, UnreplacedItem
 from coatcheck.core.context.report import BodyChange, BudgetExcess, CompactionReport, PromptCacheEffect
+from coatcheck.core.text.long_text import is_text
 
 _UNTOUCHED = "Nothing changed: the prompt's cache stays valid."
 _REWRITTEN = (
@@ -123,9 +124,15 @@ def _carry_out(
         for place in payload.sites
     ]
     carriers = {number: carrier for number in plan.line.carriers if (carrier := carrier_of(items[number])) is not None}
+    host = _host(body, plan) if plan.dropped else None
     if plan.dropped:  # the next notice takes over the content of earlier ones
         old = {number: one for number, one in carriers.items() if number not in {*plan.dropped, *plan.notices}}
-        set_ |= {one.piece.at: one.words for one in old.values()}
+        for number, one in old.items():
+            # Some providers refuse an empty text, so a part that is only a notice is removed.
+            if one.words or number == host:
+                set_[one.piece.at] = one.words
+            else:
+                set_ = _without_part(body, set_, one.piece.at)
         positions += [timeline.position(number, items[number].at, one.piece.at) for number, one in old.items()]
     new = apply_edits(body, set_)
     omitted: OmittedHistory | None = None
@@ -133,7 +140,7 @@ def _carry_out(
     removed_messages: list[int] = []
     if plan.dropped:
         omitted = _describe_omission(body, plan, stored_payloads, counter, [one.notice for one in carriers.values()])
-        new, note, removed_messages = _shorten_body(new, plan, omitted)
+        new, note, removed_messages = _shorten_body(new, plan, omitted, host)
         positions.append((removed_messages[0], -1))
     elif carriers:
         omitted = next(iter(carriers.values())).notice
@@ -196,38 +203,62 @@ def _describe_omission(
     return notice.fit_notice(left_out, tokens, tokenizer, can_read=plan.index.can_read)
 
 
-def _shorten_body(body: Value, plan: CompactionPlan, omitted: OmittedHistory) -> tuple[Value, Value, list[int]]:
+def _shorten_body(
+    body: Value, plan: CompactionPlan, omitted: OmittedHistory, host: int | None
+) -> tuple[Value, Value, list[int]]:
     """Returns the shortened body, the message with the notice, and the numbers of the messages that it replaces.
 
-    The message with the notice takes the place of the first of them.
+    The message with the notice takes the place of the first of them. It is the message `host` with the notice added,
+    or a new message if that is None.
     """
     at = cast("Pointer", plan.index.list_at)
     items = as_list(get(body, at))
     removed_messages = {*plan.dropped, *plan.notices}
     text = notice.render_notice(omitted, can_read=plan.index.can_read)
     # No two messages of the user may follow each other, so the notice joins a message of the user beside its place.
-    host = _host(plan, removed_messages)
     if host is None:
         note: Value = notice.message(plan.format, text, items[min(removed_messages)])
     else:
-        place = plan.index.items[host].pieces[-1].at
-        note = apply_edits(items[host], {place[len(at) + 1 :]: notice.append_notice(str(get(body, place)), text)})
+        place = _place_of_notice(plan.index.items[host])
+        old = get(body, place)
+        parts = [*as_list(old), notice.text_part(plan.format, text)]
+        new = parts if isinstance(old, list) else notice.append_notice(str(old), text)
+        note = apply_edits(items[host], {place[len(at) + 1 :]: new})
         removed_messages.add(host)
     first = min(removed_messages)
     after = [item for number, item in enumerate(items) if number > first and number not in removed_messages]
     return apply_edits(body, {at: [*items[:first], note, *after]}), note, sorted(removed_messages)
 
 
-def _host(plan: CompactionPlan, removed_messages: set[int]) -> int | None:
+def _host(body: Value, plan: CompactionPlan) -> int | None:
     """Returns the number of a user's message beside the notice's place that can hold the notice; None if none can."""
-    items, first = plan.index.items, min(removed_messages)
+    items, removed_messages = plan.index.items, {*plan.dropped, *plan.notices}
+    first = min(removed_messages)
     after = next((number for number in range(first, len(items)) if number not in removed_messages), None)
     for number in (first - 1, after):
         if number is not None and number >= 0:
             item = items[number]
-            if item.role is Role.USER and item.pieces and item.pieces[-1].text and not item.pinned:
+            value = get(body, _place_of_notice(item))
+            if item.role is Role.USER and not item.pinned and value and (is_text(value) or isinstance(value, list)):
                 return number
     return None
+
+
+def _place_of_notice(item: Item) -> Pointer:
+    """Returns the pointer to a message's last text or, if that is empty, to where a list of its parts would be."""
+    if item.pieces and item.pieces[-1].text:
+        return item.pieces[-1].at
+    return item.media[-1].at[:-1] if item.media else (*item.at, "content")
+
+
+def _without_part(body: Value, edits_: Mapping[Pointer, Value], at: Pointer) -> dict[Pointer, Value]:
+    """Returns edits that also remove the part of a message at or around `at`, without edits inside each other."""
+    step = max(number for number, key in enumerate(at) if isinstance(key, int))
+    parts_at = at[:step]
+    within = {where[step:]: value for where, value in edits_.items() if where[:step] == parts_at}
+    parts = as_list(apply_edits(get(body, parts_at), within))
+    others = {where: value for where, value in edits_.items() if where[:step] != parts_at}
+    return others | {parts_at: [part for number, part in enumerate(parts) if number != at[step]]}
 
 
 def _change(

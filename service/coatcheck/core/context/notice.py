@@ -1,10 +1,10 @@
 """The one notice about the messages left out of a history: how many, where stored, what was said and concluded.
 
 It takes the place of the first message that was left out. Strict servers refuse two messages of the user in a row, so
-the notice is added to the end of a user's message beside that place. If there is no such message, the notice is a
-message of its own. The messages left out are one artifact with a message per line, including earlier notices. If a
-history already contains a notice, the next notice replaces it and has the sums of both. Nothing is summarised: the user
-and the model are quoted.
+the notice is added to the end of a user's message beside that place, as a part of its own if the message has no text.
+If there is no such message, the notice is a message of its own. The messages left out are one artifact with a message
+per line, including earlier notices. If a history already contains a notice, the next notice replaces it and has the
+sums of both. Nothing is summarised: the user and the model are quoted.
 """
 
 import re
@@ -286,8 +286,9 @@ def carrier_of(item: Item) -> Carrier | None:
 def notice_in(item: Item) -> OmittedHistory | None:
     """Returns the content of a message that is only a notice; None for any other message."""
     carrier = carrier_of(item)
-    is_only = carrier is not None and not carrier.words and len(item.pieces) == 1 and not item.media
-    return carrier.notice if carrier is not None and is_only else None
+    if carrier is None or carrier.words or len(item.pieces) > 1 or item.media or item.data or item.outputs:
+        return None
+    return carrier.notice
 
 
 def words_of(item: Item) -> list[Text]:
@@ -297,8 +298,21 @@ def words_of(item: Item) -> list[Text]:
 
 
 def append_notice(words: str, notice: str) -> str:
-    """Returns a user's text with a notice at its end."""
-    return f"{words}{_JOINT}{notice}"
+    """Returns a user's text with a notice at its end; if the text is empty, the notice alone."""
+    return f"{words}{_JOINT}{notice}" if words else notice
+
+
+def text_part(format_: Format, text: str) -> Value:
+    """Returns a text as one part of a user's message that is a list of parts."""
+    match format_:
+        case Format.OPENAI_RESPONSES:
+            return {"type": "input_text", "text": text}
+        case Format.GEMINI | Format.BEDROCK:
+            return {"text": text}
+        case Format.PYDANTIC_AI:
+            return text
+        case _:
+            return {"type": "text", "text": text}
 
 
 def message(format_: Format, text: str, like: Value) -> Object:
