@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
@@ -268,6 +269,18 @@ async def test_a_cursor_belongs_to_its_artifact_path_and_fields(desk: JsonHarnes
         with pytest.raises(CoatcheckError) as e:
             await desk.ask(where, path, cursor=text, fields=fields)
         assert e.value.code is Code.INVALID_CURSOR
+
+
+async def test_a_cursor_belongs_to_the_version_of_the_text_that_it_was_given_for(desk: JsonHarness) -> None:
+    number = await desk.put_json([1, 2, 3])
+    reading = await desk.json_reader.open(CALLER, number)
+    ask: dict[str, Any] = {"path": "$[*]", "limit": 1, "max_tokens": 1_000}
+    cursor = (await desk.json_reader.of(reading, number, **ask, cursor=None)).next
+    assert cursor is not None
+    assert body((await desk.json_reader.of(reading, number, **ask, cursor=cursor)).text) == "2"
+    with pytest.raises(CoatcheckError) as e:
+        await desk.json_reader.of(replace(reading, version=reading.version + 1), number, **ask, cursor=cursor)
+    assert e.value.code is Code.INVALID_CURSOR
 
 
 async def test_bounds_of_the_question_are_kept(desk: JsonHarness) -> None:

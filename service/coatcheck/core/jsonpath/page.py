@@ -363,13 +363,13 @@ def read(text: str, artifact: int, question: str) -> Resume | ValueCursor:
     """Returns the position that `write` encoded.
 
     Raises:
-        CoatcheckError: `invalid_cursor` for a text that is no cursor, and for a cursor of another artifact or path.
+        CoatcheckError: `invalid_cursor` for a text that is no cursor, and for a cursor of another artifact or question.
     """
     try:
         return read_cursor(text, _DECODER, artifact, question)
     except ValueError:
         raise CoatcheckError(
             Code.INVALID_CURSOR,
-            "This cursor does not belong to this artifact and path. Use the `next` of the last answer unchanged, "
-            "with the same path and fields, or leave it out.",
+            "This cursor does not belong to this artifact and path, or the text was made anew since it was given. Use "
+            "the `next` of the last answer unchanged, with the same path and fields, or leave it out.",
         ) from None

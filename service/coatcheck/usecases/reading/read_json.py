@@ -184,10 +184,7 @@ class ReadJson(Reader):
     ) -> "_Request":
         _check(limit, max_tokens, fields)
         plan = _plan_query(path) if len(path) <= _INLINE_PATH_CHARS else await in_pool(self._pool, _plan_query, path)
-        # A cursor is bound to its path and fields, because its position means nothing with another path or fields.
-        question = "\0".join((path, *fields))
-        at = None if cursor is None else cursors.read(cursor, number, question)
-        return _Request(number, plan, question, at, limit or MAX_LIMIT, max_tokens, fields)
+        return _Request(number, plan, "\0".join((path, *fields)), cursor, limit or MAX_LIMIT, max_tokens, fields)
 
     async def _of(self, reading: ViewReading, request: "_Request", *, values: bool = True) -> JsonAnswer:
         if reading.binary:
@@ -196,7 +193,10 @@ class ReadJson(Reader):
         content: JsonContent = reading.content
         if (json_at := reading.artifact.facts.json_at) is not None:
             content = DocumentContent(content, *json_at)
-        target, at = _Target(reading.artifact, content, request), request.at
+        # A cursor is bound to its path and fields, and to the version of the view, because its position means nothing
+        # with others.
+        target = _Target(reading.artifact, content, request, f"{reading.version}\0{request.question}")
+        at = None if request.cursor is None else cursors.read(request.cursor, request.number, target.question)
         if isinstance(at, ValueCursor):
             return await self._inside(target, at)
         ask = PageRequest(
@@ -320,9 +320,9 @@ class _Request(Struct, frozen=True):
     plan: QueryPlan
     """The plan by which one scan finds the values of the path."""
     question: str
-    """The path and fields in one text, to which a cursor is bound."""
-    at: ValueCursor | Resume | None
-    """Where to continue: at a value, or inside a long value; None: begin at the beginning."""
+    """The path and fields in one text."""
+    cursor: str | None
+    """Where to continue; None: begin at the beginning."""
     limit: int
     max_tokens: int
     fields: tuple[str, ...]
@@ -335,6 +335,8 @@ class _Target(Struct, frozen=True):
     artifact: Artifact
     content: JsonContent
     request: _Request
+    question: str
+    """The version of the view, the path and the fields in one text, to which a cursor is bound."""
 
     @property
     def max_tokens(self) -> int:
@@ -343,7 +345,7 @@ class _Target(Struct, frozen=True):
 
     def cursor(self, at: Resume | ValueCursor) -> str:
         """Returns the cursor with which the next call continues at `at`."""
-        return cursors.write(at, self.request.number, self.request.question)
+        return cursors.write(at, self.request.number, self.question)
 
 
 def _plan_query(path: str) -> QueryPlan:
