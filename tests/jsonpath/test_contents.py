@@ -5,6 +5,7 @@ import json
 import pytest
 
 from coatcheck.core.artifact import Kind
+from coatcheck.core.jsonpath.query import part_of
 from jsonpath.json_harness import JsonHarness
 
 DOCUMENT = {
@@ -15,6 +16,15 @@ DOCUMENT = {
     "count": 60_000,
     "error": "e" * 5_000,
 }
+
+
+@pytest.mark.parametrize("text", [True, False])
+def test_a_part_of_a_value_ends_between_characters_wherever_the_bytes_end(desk: JsonHarness, text: bool) -> None:
+    value = ("a word, " * 11 + "日本 é \U0001f600 ") * 3
+    raw = value.encode()
+    for size in range(100, len(raw)):
+        part = part_of(raw[:size], text=text, ends=False, chars=1_000, tokens=1_000, tokenizer=desk.tokenizer)
+        assert part.text == raw[: part.used].decode()
 
 
 @pytest.mark.parametrize("indent", [None, 1])

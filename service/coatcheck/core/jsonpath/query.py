@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.views.window import decode
+from coatcheck.core.views.window import decode, whole_chars
 from coatcheck_client.contract.inert import inert
 
 _STEPS_PER_CHECK: Final = 512
@@ -181,7 +181,7 @@ def part_of(raw: bytes, *, text: bool, ends: bool, chars: int, tokens: int, toke
     Args:
         raw: bytes of a value; of a string, bytes from between its quotes.
         text: whether the value is a string.
-        ends: whether the value ends at the end of `raw`; if not, the last character of `raw` may be incomplete.
+        ends: whether the value ends at the end of `raw`; if not, the last character may be incomplete and is left out.
         chars: maximum characters.
         tokens: maximum tokens.
         tokenizer: counts tokens.
@@ -195,6 +195,8 @@ def part_of(raw: bytes, *, text: bool, ends: bool, chars: int, tokens: int, toke
 
 
 def _part(raw: bytes, share: int, *, text: bool, ends: bool, chars: int, tokens: int, tokenizer: Tokenizer) -> TextPart:
+    if not ends and raw:
+        raw = raw[: whole_chars(raw, len(raw) - 1) or len(raw)]
     pattern = (_ESCAPES if text else rb".{1,%d}[\x80-\xbf]{0,3}") % share
     pieces = [(m.end(), _character(m[0], text=text)) for m in re.finditer(pattern, raw, re.DOTALL)]
     while not ends and len(pieces) > 1 and len(raw) - pieces[-2][0] < _ESCAPE_BYTES:
