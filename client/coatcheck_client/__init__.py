@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from coatcheck_client.retry import Retries
     from coatcheck_client.sync import Client
 
-__version__ = "0.11.0"
+__version__ = "0.12.0"
 
 __all__ = [
     "AsyncClient",

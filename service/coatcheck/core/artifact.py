@@ -13,7 +13,7 @@ from msgspec import Struct
 from coatcheck.core.rates import Rates
 from coatcheck_client.contract.answers import TokenCount
 
-ENGINE = 14
+ENGINE = 15
 """Version of the code that recognises kinds and cuts cards. It is stored with each artifact: metadata that an older
 version detected is detected again. Within a version, the same input gives the same card."""
 _FORMS: Final = 6
