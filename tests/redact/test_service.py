@@ -15,6 +15,7 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Caller, DeclaredMetadata
 from coatcheck.core.encoding.frames import FRAME_BYTES
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.policies.policy import Policy, PolicyScope, Redaction
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.settings import load
 from coatcheck.storing.ingest_request import IngestRequest
@@ -168,6 +169,31 @@ async def test_refuse_stores_nothing_and_names_the_place(
         assert (refused.value.code, refused.value.extra) == (Code.SECRET_REFUSED, expected)
         assert (await running.services.browse(CALLER, ArtifactFilter(), None, 10)).items == []
         assert (await running.services.ingest(CALLER, _once(b"plain"), IngestRequest())).stored
+
+
+async def test_labels_that_are_changed_keep_to_the_policy_as_posted_ones_do(tmp_path: Path) -> None:
+    async with open_service(load({}, data=str(tmp_path), redaction="off", port=0)) as running:
+        services = running.services
+        rules: dict[str, Redaction] = {"masks": "stored", "refuses": "refuse"}
+        for session, mode in rules.items():
+            await services.policies.set(CALLER, PolicyScope("default", "session", session), Policy(redaction=mode))
+        numbers: dict[str, int] = {}
+        for session in (*rules, "keeps"):
+            said = DeclaredMetadata(session=session, labels=("was",))
+            receipt = await services.ingest(CALLER, _once(session.encode()), IngestRequest(declared=said))
+            numbers[session] = ids.parse(receipt.id)
+        labels = ("plain", TOKEN)
+        assert (await services.extend(CALLER, numbers["keeps"], labels=labels)).declared.labels == labels
+        with pytest.raises(CoatcheckError) as refused:
+            await services.extend(CALLER, numbers["refuses"], labels=labels)
+        assert refused.value.extra == {"rule": "github-pat", "field": "labels"}
+        await services.extend(CALLER, numbers["masks"], labels=labels)
+        for session in rules:
+            await services.policies.remove(CALLER, PolicyScope("default", "session", session))
+        stored = {
+            session: (await services.describe(CALLER, n)).artifact.declared.labels for session, n in numbers.items()
+        }
+    assert stored == {"masks": ("plain", "[redacted: github-pat]"), "refuses": ("was",), "keeps": labels}
 
 
 def test_a_real_server_masks_what_models_see_and_not_what_programs_download(tmp_path: Path) -> None:

@@ -98,6 +98,17 @@ class RedactionPolicy:
         mask = self.mask(namespace, DeclaredMetadata(session=session))
         return session if mask is None else mask.text(session)
 
+    def resolve_labels(self, namespace: str, about: DeclaredMetadata, kind: str | None) -> tuple[str, ...]:
+        """Returns the labels in `about` as they are to be stored, with secrets masked if the policy says so.
+
+        Raises:
+            CoatcheckError: `secret_refused` if a label contains a secret that the policy refuses.
+        """
+        mode = self.mode(namespace, about, kind)
+        if mode not in BEFORE:
+            return about.labels
+        return _mask_names(self._masks(), DeclaredMetadata(labels=about.labels), refuse=mode == "refuse").labels
+
     def mask_entry(self, entry: FoundArtifact) -> FoundArtifact:
         """Returns a found artifact with secrets in its names masked, if the policy masks them."""
         masked_artifact = self.artifact(entry.artifact)

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
-from coatcheck.core.artifact import Artifact, Caller, Gone
+from coatcheck.core.artifact import Artifact, Caller, DeclaredMetadata, Gone, Kind
 from coatcheck.core.keys import ADMIN
 from coatcheck.core.policies.policy import NO_RULES, Rules, check_idle_ttl, resolve_terms
 from coatcheck.ports.artifacts import PatchArtifact
@@ -53,11 +54,13 @@ class Extend:
                 artifact does not expire by age, unless the policy sets `max_ttl`.
             idle_ttl: seconds without a read after which the artifact expires, at least 60; None: no such expiry.
             pinned: whether the artifact's expiry is suspended.
-            labels: the new labels, which replace the old ones.
+            labels: the new labels, which replace the old ones. If the policy keeps secrets from being stored, secrets
+                in them are masked or refused, as when a payload is stored.
 
         Raises:
             CoatcheckError: `artifact_gone`; `artifact_not_found`; `invalid_request` for an idle TTL under a minute;
-                `storage_unavailable`, also while the artifact still waits in memory to be stored; `storage_full`.
+                `secret_refused` for labels with a secret that the policy refuses; `storage_unavailable`, also while the
+                artifact still waits in memory to be stored; `storage_full`.
         """
         if idle_ttl is not UNSET:
             check_idle_ttl(idle_ttl)
@@ -78,7 +81,7 @@ class Extend:
                     ttl=await self._within(caller, number, now, ttl),
                     idle_ttl=idle_ttl,
                     pinned=pinned,
-                    labels=labels,
+                    labels=await self._storable(caller, number, now, labels),
                 )
             )
 
@@ -96,11 +99,27 @@ class Extend:
         rules = self.rules()
         if ttl is UNSET or not rules:
             return ttl
-        entry = await self.catalog.find(caller.namespace, number, now)
-        # Only a live artifact can be looked up here. For another one, such as an expired artifact that is held, the
-        # policy of the namespace applies.
-        if not isinstance(entry, FoundArtifact):
-            policy = rules.effective(caller.namespace)
-        else:
-            policy = rules.of_payload(caller.namespace, entry.artifact.declared, entry.artifact.facts.kind)
+        declared, kind = await self._metadata(caller, number, now)
+        policy = rules.of_payload(caller.namespace, declared, kind)
         return resolve_terms(policy, ttl=ttl, idle_ttl=UNSET, otherwise=0).ttl
+
+    async def _storable(
+        self, caller: Caller, number: int, now: datetime, labels: tuple[str, ...] | UnsetType
+    ) -> tuple[str, ...] | UnsetType:
+        """Returns the requested labels as the artifact's policy lets them be stored."""
+        if not labels or self.redacting.never:
+            return labels
+        declared, kind = await self._metadata(caller, number, now)
+        return self.redacting.resolve_labels(caller.namespace, replace(declared, labels=labels), kind)
+
+    async def _metadata(self, caller: Caller, number: int, now: datetime) -> tuple[DeclaredMetadata, Kind | None]:
+        """Returns the metadata of the artifact by which its policy is found."""
+        entry = await self.catalog.find(caller.namespace, number, now)
+        if isinstance(entry, FoundArtifact):
+            return entry.artifact.declared, entry.artifact.facts.kind
+        # Only a live artifact can be looked up here. Of another one, such as an expired artifact that is held, no more
+        # than its tombstone is known.
+        known = (
+            DeclaredMetadata() if entry is None else DeclaredMetadata(session=entry.session, tool_name=entry.tool_name)
+        )
+        return known, None
