@@ -209,7 +209,9 @@ class PatchArtifact(ArtifactChange[Artifact | Gone | None], frozen=True, kw_only
     revive: bool = False
     """Whether an expired artifact that is held becomes live again if the change moves its expiry beyond `now`."""
     ttl: int | None | UnsetType = UNSET
-    """Seconds from creation; None: no limit. In this field and the next ones, UNSET means unchanged."""
+    """Seconds from creation; None: no limit. Here and in the fields below `max_ttl`, UNSET means unchanged."""
+    max_ttl: int | None = None
+    """Maximum of a new `ttl`, which is reduced to it, but not below the artifact's present TTL; None: no maximum."""
     idle_ttl: int | None | UnsetType = UNSET
     """Seconds from now, and from each read; None: reads do not matter."""
     pinned: bool | UnsetType = UNSET

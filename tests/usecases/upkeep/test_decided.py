@@ -90,6 +90,29 @@ async def test_a_longer_life_is_cut_to_the_longest_when_it_is_changed(office: Of
     assert (await office.extend(CALLER, ids.parse(other.id), ttl=9 * DAY)).ttl == 9 * DAY
 
 
+@pytest.mark.parametrize(
+    ("stored", "asked", "kept"),
+    [
+        (90 * DAY, 120 * DAY, 90 * DAY),
+        (90 * DAY, None, 90 * DAY),
+        (90 * DAY, 60 * DAY, 60 * DAY),
+        (None, 120 * DAY, 120 * DAY),
+        (None, None, None),
+        (45 * DAY, 120 * DAY, 50 * DAY),
+    ],
+)
+async def test_a_longest_life_that_is_younger_than_an_artifact_does_not_end_it(
+    office: Office, stored: int | None, asked: int | None, kept: int | None
+) -> None:
+    number = ids.parse((await office.put(b"x\n", ttl=stored)).id)
+    office.harness.clock.forward(days=40)
+    await office.decide(Policy(max_ttl=50 * DAY if stored == 45 * DAY else 30 * DAY))
+    changed = await office.extend(CALLER, number, ttl=asked)
+    expires_at = None if kept is None else START + timedelta(seconds=kept)
+    assert (changed.ttl, changed.expires_at) == (kept, expires_at)
+    assert (await office.extend(CALLER, number, labels=("still here",))).expires_at == expires_at
+
+
 async def test_cards_and_inline_answers_take_the_policys_sizes_where_the_caller_names_none(office: Office) -> None:
     text = lines(20_000)
     await office.decide(Policy(card_tokens=128, inline_tokens=0), label="small")

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.artifact import Artifact, Caller, DeclaredMetadata, Gone, Kind
 from coatcheck.core.keys import ADMIN
-from coatcheck.core.policies.policy import NO_RULES, Rules, check_idle_ttl, resolve_terms
+from coatcheck.core.policies.policy import NO_RULES, Rules, check_idle_ttl, value_or
 from coatcheck.ports.artifacts import PatchArtifact
 from coatcheck.ports.catalog import Catalog, FoundArtifact
 from coatcheck.ports.telemetry import Clock
@@ -50,8 +50,8 @@ class Extend:
         Args:
             caller: the caller.
             number: number of the artifact.
-            ttl: seconds from the artifact's creation until it expires, reduced to the policy's `max_ttl`; None: the
-                artifact does not expire by age, unless the policy sets `max_ttl`.
+            ttl: seconds from the artifact's creation until it expires; None: the artifact does not expire by age. A
+                TTL over the policy's `max_ttl` is reduced to that, but not below the artifact's present TTL.
             idle_ttl: seconds without a read after which the artifact expires, at least 60; None: no such expiry.
             pinned: whether the artifact's expiry is suspended.
             labels: the new labels, which replace the old ones. If the policy keeps secrets from being stored, secrets
@@ -78,7 +78,8 @@ class Extend:
                     number=number,
                     now=now,
                     revive=ADMIN in caller.scopes,
-                    ttl=await self._within(caller, number, now, ttl),
+                    ttl=ttl,
+                    max_ttl=None if ttl is UNSET else await self._max_ttl(caller, number, now),
                     idle_ttl=idle_ttl,
                     pinned=pinned,
                     labels=await self._storable(caller, number, now, labels),
@@ -92,16 +93,13 @@ class Extend:
             raise gone_error(answer)
         return self.redacting.mask_listed_artifact(answer)
 
-    async def _within(
-        self, caller: Caller, number: int, now: datetime, ttl: int | None | UnsetType
-    ) -> int | None | UnsetType:
-        """Returns the requested TTL, reduced to the maximum of the artifact's policy."""
+    async def _max_ttl(self, caller: Caller, number: int, now: datetime) -> int | None:
+        """Returns the maximum TTL of the artifact's policy; None: it sets none."""
         rules = self.rules()
-        if ttl is UNSET or not rules:
-            return ttl
+        if not rules:
+            return None
         declared, kind = await self._metadata(caller, number, now)
-        policy = rules.of_payload(caller.namespace, declared, kind)
-        return resolve_terms(policy, ttl=ttl, idle_ttl=UNSET, otherwise=0).ttl
+        return value_or(rules.of_payload(caller.namespace, declared, kind).max_ttl, None)
 
     async def _storable(
         self, caller: Caller, number: int, now: datetime, labels: tuple[str, ...] | UnsetType

@@ -104,7 +104,7 @@ def _patch_columns(change: PatchArtifact, row: _State) -> dict[str, Any]:
         values["labels"] = rows.encode_labels(change.labels)
     if change.ttl is UNSET and change.idle_ttl is UNSET and change.pinned is UNSET:
         return values
-    ttl = row.ttl if change.ttl is UNSET else change.ttl
+    ttl = row.ttl if change.ttl is UNSET else _within(change.max_ttl, change.ttl, row.ttl)
     pinned = row.pinned if change.pinned is UNSET else change.pinned
     idle_ttl, read_at = row.idle_ttl, row.read_at
     if change.idle_ttl is not UNSET:
@@ -122,6 +122,16 @@ def _patch_columns(change: PatchArtifact, row: _State) -> dict[str, Any]:
             return values | life
     life = {"ttl": ttl, "idle_ttl": idle_ttl, "pinned": pinned, "read_at": read_at, "expires_at": expires_at}
     return values | life
+
+
+def _within(longest: int | None, ttl: int | None, present: int | None) -> int | None:
+    """Returns a new TTL, reduced to the longest that is allowed. None means forever, and for `longest` no limit."""
+    if longest is None or (ttl is not None and ttl <= longest):
+        return ttl
+    # The limit may be younger than the artifact. It must not end a life that the caller only wants to prolong: what the
+    # artifact has already, it keeps.
+    kept = min((each for each in (ttl, present) if each is not None), default=None)
+    return None if kept is None else max(longest, kept)
 
 
 def apply_touch(conn: Connection, change: Touch) -> None:
