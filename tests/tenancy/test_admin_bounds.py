@@ -36,6 +36,18 @@ async def test_a_number_that_no_database_knows_is_refused(harness: House, number
     assert last.status_code == 200
 
 
+async def test_the_pace_of_a_job_has_its_bounds_and_null_is_the_one_of_the_settings(harness: House) -> None:
+    root = await harness.tenant("*", ["admin"])
+    job = f"{ADMIN}retention/jobs/sweep"
+    assert (await root.patch(job, json={"interval": 60})).json()["interval"] == 60
+    for interval in (0, -1, 86_401):
+        answer = await root.patch(job, json={"interval": interval})
+        assert refused(answer) == (400, "invalid_request")
+        assert "1 to 86400 seconds, or null" in answer.json()["detail"]
+    assert (await root.patch(job, json={"paused": False})).json()["interval"] == 60
+    assert (await root.patch(job, json={"interval": None})).json()["interval"] is None
+
+
 @pytest.mark.parametrize("cursor", ["garbage", "acme", "hold_", "", "WyJhY21lIl0=", "WyJcdTAwMDAiXQ", "0" * 11])
 @pytest.mark.parametrize("name", ["holds", "usage", "namespaces"])
 async def test_a_cursor_that_no_list_gave_is_refused(harness: House, name: str, cursor: str) -> None:

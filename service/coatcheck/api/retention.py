@@ -212,6 +212,10 @@ async def change_job(call: RouteCall, name: str, body: JobPatchRequest) -> JobSt
     `deletions` stands for everything that deletes by time. The service pauses it when the clock jumps by more than a
     day; by resuming it, an administrator confirms that the clock is right.
     """
+    if body.interval == 0:
+        raise invalid_request(
+            "An interval must be 1 to 86400 seconds, or null for the one in the settings.", parameter="interval"
+        )
     # For the use case, None leaves the interval unchanged, and 0 restores the interval of the settings.
     interval = None if body.interval is UNSET else (body.interval or 0)
     paused = None if body.paused is UNSET else body.paused

@@ -186,7 +186,7 @@ class JobSchedule:
         if interval is not None and interval and not MIN_INTERVAL <= interval <= MAX_INTERVAL:
             raise CoatcheckError(
                 Code.INVALID_REQUEST,
-                f"An interval must be {MIN_INTERVAL} to {MAX_INTERVAL} seconds, or 0 for the one in the settings.",
+                f"An interval must be {MIN_INTERVAL} to {MAX_INTERVAL} seconds, or null for the one in the settings.",
                 parameter="interval",
             )
         # The index job runs whenever artifacts arrive, and `deletions` stands for several jobs: neither has an
