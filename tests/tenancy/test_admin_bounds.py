@@ -130,3 +130,19 @@ async def test_what_an_undo_brought_back_is_there_when_it_is_asked_for_again(har
     again = (await admin.post(f"{ADMIN}retention/undo", json={"artifacts": [stored, never]})).json()
     assert (again["restored"], again["there"]) == ([], [stored])
     assert [each["id"] for each in again["failed"]] == [never]
+
+
+async def test_an_undo_refuses_what_it_would_not_heed_and_restores_nothing(harness: House) -> None:
+    root, acme = await harness.tenant("*", ["admin"]), await harness.tenant("acme")
+    stored = (await acme.post("/v1/artifacts", json={"content": "x", "session": "s"})).json()["id"]
+    plan = {"job": "session", "namespace": "acme", "session": "s"}
+    digest = (await root.post(f"{ADMIN}retention/plan", json=plan)).json()["digest"]
+    run = (await root.post(f"{ADMIN}retention/apply", json={"digest": digest, "confirm": True})).json()["id"]
+    for body, parameter in (
+        ({"run": run, "namespace": "team-x"}, "namespace"),
+        ({"artifacts": [stored], "namespace": "acme", "cursor": 7}, "cursor"),
+    ):
+        answer = await root.post(f"{ADMIN}retention/undo", json=body)
+        assert (refused(answer), answer.json()["parameter"]) == ((400, "invalid_request"), parameter)
+    assert (await acme.get(f"/v1/artifacts/{stored}")).status_code == 410
+    assert (await root.post(f"{ADMIN}retention/undo", json={"run": run})).json()["restored"] == [stored]

@@ -237,6 +237,10 @@ async def undo_removal(call: RouteCall, body: UndoRequest) -> UndoResult:
     """
     if (body.run is None) == (not body.artifacts):
         raise invalid_request("Give either `artifacts` or a `run`.", parameter="artifacts")
+    if body.run is not None and body.namespace is not None:
+        raise invalid_request("`namespace` goes with `artifacts`; a run is undone as a whole.", parameter="namespace")
+    if body.run is None and body.cursor:
+        raise invalid_request("`cursor` goes with a `run`; `artifacts` are restored in one answer.", parameter="cursor")
     ttl = seconds(body.ttl, "ttl")
     undo = call.services.retention.undo
     if body.run is not None:
