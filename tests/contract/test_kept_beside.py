@@ -4,6 +4,7 @@ import asyncio
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec import UNSET
 
 from coatcheck.core.artifact import DeclaredMetadata, ReceiptRecord
 from coatcheck.ports.artifacts import IngestResult, StoreArtifact
@@ -66,7 +67,7 @@ async def removed(catalog: Everything, change: StoreArtifact) -> RestoreArtifact
         number=gone.number,
         seq=left.seq,
         now=START,
-        ttl=None,
+        ttl=UNSET,
         blob=blob_of(b"hello\n"),
         inline=change.inline,
         views=(),

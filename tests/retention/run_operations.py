@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 from sqlalchemy import Connection, select
 
@@ -137,7 +138,7 @@ async def undo(world: "World") -> None:
         number=number,
         seq=was.seq,
         now=world.now,
-        ttl=100 if over else None,
+        ttl=100 if over else UNSET,
         blob=copy,
         inline=inline,
         views=(*own, *(RestoredView(name, *copied) for name, copied in views)),

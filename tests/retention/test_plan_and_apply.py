@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from coatcheck.core import ids
@@ -255,7 +256,7 @@ async def test_what_was_removed_comes_back_whole_within_the_grace(harness: Reten
     run = await harness.apply(plan, confirm=True)
     harness.clock.forward(seconds=599)
     await harness.maintenance()
-    undone = await harness.undo.run(EVERYONES, run.id, ttl=None)
+    undone = await harness.undo.run(EVERYONES, run.id, ttl=UNSET)
     assert undone.restored == tuple(sorted(ids.render(n) for n in (small, large)))
     assert [await harness.bytes_of(n) for n in (small, large)] == payloads
     now = [await harness.catalog.find("acme", n, harness.clock.now(), with_view=True) for n in (small, large)]
@@ -281,7 +282,7 @@ async def test_after_the_grace_an_undo_says_that_it_is_too_late(harness: Retenti
     number = await harness.store(b"gone for good\n")
     await harness.forget(_CALLER, number)
     harness.clock.forward(seconds=GRACE.total_seconds() + 1)
-    undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=None)
+    undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=UNSET)
     assert [(failure.id, failure.code) for failure in undone.failed] == [(ids.render(number), "artifact_gone")]
     assert "600 s" in undone.failed[0].detail
 
@@ -294,7 +295,7 @@ async def test_bytes_that_are_not_those_that_were_removed_are_not_restored(tmp_p
             # The bytes of the other one, whole and with their checksums.
             conn.execute("UPDATE blobs SET frames = (SELECT frames FROM blobs ORDER BY seq LIMIT 1)")
             conn.execute("UPDATE inline_bytes SET stored = (SELECT stored FROM inline_bytes ORDER BY blob_seq LIMIT 1)")
-        undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=None)
+        undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=UNSET)
     assert [(failure.id, failure.code) for failure in undone.failed] == [(ids.render(number), "integrity")]
 
 
@@ -302,7 +303,7 @@ async def test_what_expired_comes_back_only_with_a_time_to_live(harness: Retenti
     number = await harness.store(b"for a minute\n", ttl=60)
     harness.clock.forward(seconds=100)
     await harness.maintenance()
-    undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=None)
+    undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=UNSET)
     assert [failure.code for failure in undone.failed] == ["invalid_request"]
     assert '"7d"' in undone.failed[0].detail
     undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=500)
@@ -311,6 +312,34 @@ async def test_what_expired_comes_back_only_with_a_time_to_live(harness: Retenti
     assert number in await harness.there()
     harness.clock.forward(seconds=2)
     assert number not in await harness.there()
+
+
+async def test_what_expired_comes_back_for_ever_if_that_is_asked_for(harness: RetentionHarness) -> None:
+    number = await harness.store(b"for a minute\n", ttl=60)
+    harness.clock.forward(seconds=100)
+    await harness.maintenance()
+    undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=None)
+    assert undone.restored == (ids.render(number),)
+    found = expect(FoundArtifact, await harness.catalog.find("acme", number, harness.clock.now()))
+    assert (found.artifact.ttl, found.artifact.expires_at) == (None, None)
+
+
+@pytest.mark.parametrize("removed_before", [False, True])
+async def test_what_has_expired_and_has_its_row_yet_is_told_as_that(
+    harness: RetentionHarness, removed_before: bool
+) -> None:
+    said = {"session": "s", "tool_call_id": "c1"}
+    if removed_before:
+        await harness.forget(_CALLER, await harness.store(b"the same\n", **said))
+    number = await harness.store(b"the same\n", ttl=60, **said)
+    harness.clock.forward(seconds=100)
+    undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=500)
+    assert (undone.restored, undone.there) == ((), ())
+    assert [(failure.id, failure.code) for failure in undone.failed] == [(ids.render(number), "artifact_gone")]
+    assert "not removed yet" in undone.failed[0].detail
+    await harness.maintenance()
+    undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=500)
+    assert undone.restored == (ids.render(number),)
 
 
 async def test_an_undo_keeps_to_the_longest_life_and_a_full_namespace_does_not_stop_it(
@@ -332,7 +361,7 @@ async def test_what_was_posted_again_meanwhile_is_left_as_it_is(harness: Retenti
     number = await harness.store(b"the same\n", **said)
     await harness.forget(_CALLER, number)
     assert await harness.store(b"the same\n", **said) == number
-    undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=None)
+    undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=UNSET)
     assert undone.there == (ids.render(number),)
     assert await harness.bytes_of(number) == b"the same\n"
 

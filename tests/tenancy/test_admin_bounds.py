@@ -146,3 +146,16 @@ async def test_an_undo_refuses_what_it_would_not_heed_and_restores_nothing(harne
         assert (refused(answer), answer.json()["parameter"]) == ((400, "invalid_request"), parameter)
     assert (await acme.get(f"/v1/artifacts/{stored}")).status_code == 410
     assert (await root.post(f"{ADMIN}retention/undo", json={"run": run})).json()["restored"] == [stored]
+
+
+async def test_what_expired_comes_back_for_ever_but_not_without_a_word_of_its_life(harness: House) -> None:
+    acme = await harness.tenant("acme")
+    stored = (await acme.post("/v1/artifacts", json={"content": "x", "ttl": 60})).json()["id"]
+    await acme.delete(f"/v1/artifacts/{stored}")
+    harness.clock.forward(seconds=61)
+    for given in ({}, {"ttl": None}):
+        undone = (await acme.post(f"{ADMIN}retention/undo", json={"artifacts": [stored], **given})).json()
+        assert [each["code"] for each in undone["failed"]] == ["invalid_request"]
+    undone = (await acme.post(f"{ADMIN}retention/undo", json={"artifacts": [stored], "ttl": "forever"})).json()
+    assert undone["restored"] == [stored]
+    assert (await acme.get(f"/v1/artifacts/{stored}")).json()["artifact"]["expires_at"] is None

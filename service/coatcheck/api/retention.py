@@ -241,7 +241,7 @@ async def undo_removal(call: RouteCall, body: UndoRequest) -> UndoResult:
         raise invalid_request("`namespace` goes with `artifacts`; a run is undone as a whole.", parameter="namespace")
     if body.run is None and body.cursor:
         raise invalid_request("`cursor` goes with a `run`; `artifacts` are restored in one answer.", parameter="cursor")
-    ttl = seconds(body.ttl, "ttl")
+    ttl = UNSET if body.ttl is None else seconds(body.ttl, "ttl")
     undo = call.services.retention.undo
     if body.run is not None:
         return await undo.run(call.caller, body.run, after=body.cursor, ttl=ttl)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import ClassVar, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, UnsetType
 from typing_extensions import override
 
 from coatcheck.core.artifact import Artifact, Blob
@@ -178,7 +178,8 @@ class RestoreArtifact(NamespaceChange[IngestResult | UploadFenced | None], froze
 
     The upload intents of the copied bytes are deleted first; if one of them is gone, `UploadFenced` is returned. If a
     live blob with the same content exists, the artifact points at that blob. Returns the artifact; None if the removal
-    can no longer be undone. If the artifact is live, it is returned with `created` false, and nothing is changed.
+    can no longer be undone. If the artifact has a row, which may have expired, it is returned with `created` false, and
+    nothing is changed.
     """
 
     takes_room: ClassVar[bool] = True
@@ -188,8 +189,9 @@ class RestoreArtifact(NamespaceChange[IngestResult | UploadFenced | None], froze
     seq: int
     """Number of the row of the removal to undo, as in RemovedArtifact."""
     now: datetime
-    ttl: int | None
-    """Seconds from now that the artifact is kept; None: its former expiry applies, which must be in the future."""
+    ttl: int | None | UnsetType
+    """Seconds from now that the artifact is kept; None: forever, as far as its age goes. UNSET: its former expiry
+    applies, which must be in the future."""
     blob: Blob
     """A copy of the former blob, because the sweep may remove the former blob at any moment. A copy that is not inline
     has an upload intent."""

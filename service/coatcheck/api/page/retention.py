@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct
 from msgspec.structs import replace
 
 from coatcheck.api.audit import AuditQuery, lines_view
@@ -98,7 +98,7 @@ async def show_run(call: PageCall, run_id: str) -> PageAnswer:
 async def undo_run(call: PageCall, run_id: str) -> PageAnswer:
     """Restores a part of the artifacts that a run removed."""
     form = await call.form(UndoForm)
-    ttl = seconds(form.ttl, "ttl")
+    ttl = UNSET if form.ttl is None else seconds(form.ttl, "ttl")
     undone = await call.services.retention.undo.run(call.who, run_id, after=form.cursor, ttl=ttl)
     return Shown("undone.jinja", {"run_id": run_id, "undone": undone, "next": undone.next, "ttl": form.ttl})
 

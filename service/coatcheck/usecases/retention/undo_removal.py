@@ -15,7 +15,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Final
 
-from msgspec import UNSET, Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
 from coatcheck.core import ids
@@ -73,7 +73,7 @@ class UndoRemoval:
     """How long the bytes of a removed artifact are kept."""
 
     async def artifacts(
-        self, caller: Caller, namespace: str | None, numbers: Sequence[int], *, ttl: int | None
+        self, caller: Caller, namespace: str | None, numbers: Sequence[int], *, ttl: int | None | UnsetType
     ) -> UndoResult:
         """Restores removed artifacts by their numbers, even if the namespace then exceeds its quota.
 
@@ -84,8 +84,8 @@ class UndoRemoval:
             namespace: the namespace of the artifacts; None: the namespace that the caller administers.
             numbers: the numbers of the artifacts, at least one and at most LIMIT.
             ttl: the new life, in seconds from now, of artifacts that had expired, reduced to the `max_ttl` of each
-                artifact's policy; None: such artifacts are not restored. Artifacts that had not expired keep their
-                expiry.
+                artifact's policy; None: forever; UNSET: such artifacts are not restored. Artifacts that had not
+                expired keep their expiry.
 
         Raises:
             CoatcheckError: `forbidden`, `invalid_request`, `storage_unavailable`, `storage_full`.
@@ -98,7 +98,7 @@ class UndoRemoval:
         ]
         return await self._all(namespace, removals, ttl, By.of(caller))
 
-    async def run(self, caller: Caller, run_id: str, *, after: int = 0, ttl: int | None) -> UndoResult:
+    async def run(self, caller: Caller, run_id: str, *, after: int = 0, ttl: int | None | UnsetType) -> UndoResult:
         """Restores up to LIMIT of the artifacts that a run removed.
 
         Args:
@@ -122,7 +122,11 @@ class UndoRemoval:
         return self.deps.clock.now() - self.grace
 
     async def _all(
-        self, namespace: str, removals: Sequence[tuple[int, RemovedArtifact | None]], ttl: int | None, by: By
+        self,
+        namespace: str,
+        removals: Sequence[tuple[int, RemovedArtifact | None]],
+        ttl: int | None | UnsetType,
+        by: By,
     ) -> UndoResult:
         """Restores artifacts by number and removal; looks up artifacts without a removal in `namespace`."""
         limiter = asyncio.Semaphore(_CONCURRENT_RESTORES)
@@ -156,9 +160,9 @@ class UndoRemoval:
         entry = await self.deps.catalog.find(namespace, number, self.deps.clock.now())
         if isinstance(entry, FoundArtifact):
             return False
-        raise self._too_late()
+        raise self._too_late() if await self.retention.sample(namespace, number) is None else _not_removed_yet()
 
-    async def _one(self, removed: RemovedArtifact, ttl: int | None, by: By) -> bool:
+    async def _one(self, removed: RemovedArtifact, ttl: int | None | UnsetType, by: By) -> bool:
         """Restores an artifact; returns False if the artifact exists already."""
         artifact = removed.artifact
         if artifact is None:
@@ -166,9 +170,9 @@ class UndoRemoval:
         now = self.deps.clock.now()
         # An expired artifact needs a new expiry: otherwise maintenance would remove it again at once.
         is_expired = artifact.expires_at is not None and artifact.expires_at <= now
-        if is_expired and ttl is None:
+        if is_expired and ttl is UNSET:
             raise invalid_request(
-                f'{artifact.id} has expired: set its new lifetime with ttl (seconds, or text like "7d").',
+                f'{artifact.id} has expired: set its new lifetime with ttl (seconds, or text like "7d" or "forever").',
                 parameter="ttl",
             )
         policy = self.deps.rules().of_payload(removed.namespace, artifact.declared, artifact.facts.kind)
@@ -190,14 +194,19 @@ class UndoRemoval:
                 number=removed.number,
                 seq=removed.seq,
                 now=now,
-                ttl=resolve_terms(policy, ttl=ttl, idle_ttl=UNSET, otherwise=0).ttl if is_expired else None,
+                ttl=resolve_terms(policy, ttl=ttl, idle_ttl=UNSET, otherwise=0).ttl if is_expired else UNSET,
                 blob=blob,
                 inline=inline,
                 views=tuple(views),
                 by=by,
                 since=self._since(),
             )
-            return (await self._commit(copies, change)).created
+            result = await self._commit(copies, change)
+        # The artifact may have been posted again, and have expired since: its row is in the way, but nobody sees it.
+        expires_at = result.artifact.expires_at
+        if not result.created and expires_at is not None and expires_at <= now:
+            raise _not_removed_yet()
+        return result.created
 
     async def _commit(self, copies: list[UploadSession], change: RestoreArtifact) -> IngestResult:
         """Commits the change that restores an artifact, and tells every upload whether its copy is used."""
@@ -248,3 +257,11 @@ class UndoRemoval:
             f"It cannot be restored: no artifact with this ID was removed within the last {seconds} "
             "(COATCHECK_GRACE_SECONDS), or its bytes have been swept already.",
         )
+
+
+def _not_removed_yet() -> CoatcheckError:
+    return CoatcheckError(
+        Code.ARTIFACT_GONE,
+        "It has expired, but is not removed yet, so there is nothing to undo: retry in a moment. If a hold keeps it, "
+        "change its ttl instead.",
+    )

@@ -7,6 +7,7 @@ bytes meanwhile.
 
 from datetime import datetime
 
+from msgspec import UNSET
 from msgspec.structs import replace
 from sqlalchemy import Connection, delete, insert, literal, select
 
@@ -52,7 +53,7 @@ def apply_restore(conn: Connection, change: RestoreArtifact) -> IngestResult | U
     # The new row equals the former row, except that it points at the new blob, and has a new expiry if that was
     # requested.
     values = {name: removed_row[name] for name in COPIED} | {"blob_seq": references[change.blob.id].seq}
-    if change.ttl is not None:
+    if change.ttl is not UNSET:
         idle_ttl, pinned = removed_row["idle_ttl"], removed_row["pinned"]
         created_at: datetime = removed_row["created_at"]
         values |= rows.life_from_now(created_at, change.now, ttl=change.ttl, idle_ttl=idle_ttl, pinned=pinned)
