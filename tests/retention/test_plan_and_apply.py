@@ -217,6 +217,29 @@ async def test_an_eviction_takes_the_least_recently_read_down_to_the_limit_and_n
     )
 
 
+async def test_what_has_expired_counts_neither_for_an_eviction_nor_for_a_confirmation(
+    harness: RetentionHarness,
+) -> None:
+    await _filled(harness, 9, ttl=60)
+    live = [await harness.store(b"%010d" % i, session=f"s{i}") for i in range(3)]
+    harness.clock.forward(seconds=61)
+    plan = await harness.plan(RetentionJob.EVICT, namespace="acme", max_artifacts=3)
+    assert (plan.artifacts, plan.live_artifacts, plan.live_bytes) == (0, 3, 30)
+    plan = await harness.plan(RetentionJob.SESSION, namespace="acme", session="s0")
+    assert (plan.artifacts, plan.live_artifacts, plan.needs_confirm) == (1, 3, True)
+    assert await code_of(harness.apply(plan)) is Code.CONFIRMATION_NEEDED
+    assert await harness.there() == set(live)
+    assert (await harness.plan(RetentionJob.NAMESPACE, namespace="acme")).live_artifacts == 12
+
+
+async def test_a_plan_to_evict_knows_the_reads_that_are_not_written_yet(harness: RetentionHarness) -> None:
+    oldest, newest = [await harness.store(each, idle_ttl=DAY) for each in (b"oldest", b"newest")]
+    harness.clock.forward(hours=12)
+    await harness.find(_CALLER, oldest)
+    plan = await harness.plan(RetentionJob.EVICT, namespace="acme", max_artifacts=1)
+    assert [sample.id for sample in plan.samples] == [ids.render(newest)]
+
+
 async def test_a_run_that_was_left_between_two_parts_is_taken_up_where_it_was(harness: RetentionHarness) -> None:
     mine = await _filled(harness, 1100, session="s")
     plan = await harness.plan(RetentionJob.SESSION, namespace="acme", session="s")

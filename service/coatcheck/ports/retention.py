@@ -265,10 +265,11 @@ class Retention(Commits, Protocol):
         """
         ...
 
-    async def live(self, namespace: str, /, *, after: int, limit: int) -> tuple[LiveTotals, int | None]:
-        """Returns the totals of up to `limit` artifacts of a namespace, in row order, after row `after`.
+    async def live(self, namespace: str, /, now: datetime, *, after: int, limit: int) -> tuple[LiveTotals, int | None]:
+        """Returns the totals of those of the next `limit` artifacts of a namespace that have not expired by `now`.
 
-        It also returns the row after which the next call continues; None: there are no more artifacts.
+        The next artifacts are those after row `after`, in row order. It also returns the row after which the next call
+        continues; None: there are no more artifacts.
         """
         ...
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.keys import EVERYWHERE, is_everywhere, require_everywhere, resolve_administered
-from coatcheck.core.retention.jobs import REMOVING, Criteria, JobScope, RetentionJob, check_scope
+from coatcheck.core.retention.jobs import LIVE_ONLY, REMOVING, Criteria, JobScope, RetentionJob, check_scope
 from coatcheck.core.retention.plan import PlanBuilder, PlanPart, PlanSample, RetentionPlan
 from coatcheck.ports.retention import KeepPlan, LiveTotals, Retention
 from coatcheck.ports.telemetry import DeletionClock
@@ -29,7 +29,7 @@ _COUNTED_ROWS: Final = 5_000
 _PARTS_PER_COMMIT: Final = 64
 """Maximum parts of a plan that one transaction writes: 256 KiB."""
 _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
-"""A moment before any read: the limit up to which a plan evicts artifacts if it need not evict any."""
+"""A moment before any read and any expiry: the limit up to which a plan evicts artifacts if it need not evict any."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,12 @@ class PlanRetention:
         if scope.namespace is not None or not is_everywhere(caller):
             scope = replace(scope, namespace=resolve_administered(caller, scope.namespace))
         check_scope(job, scope)
-        # Before expiry is planned, recorded reads are written, because a read may extend the life of an artifact that
-        # looks expired.
-        moment = await self.flush_reads() if job is RetentionJob.EXPIRE else self.clock.deletion_time()
+        # Recorded reads are written first: a read may extend the life of an artifact that looks expired, and an
+        # artifact that was just read is not evicted as the least recently read one.
+        moment = self.clock.deletion_time()
+        if job in {RetentionJob.EXPIRE, RetentionJob.EVICT}:
+            until = await self.flush_reads()
+            moment = until if job is RetentionJob.EXPIRE else moment
         plan_id = self.new_id()
         session = scope.session
         if session is not None and scope.namespace is not None:
@@ -95,11 +98,14 @@ class PlanRetention:
         await self.retention.commit(replace(plan_draft, plan=plan))
         return plan
 
-    async def live(self, scope: JobScope) -> LiveTotals:
-        """Returns how many live artifacts exist within a scope, and their bytes."""
+    async def live(self, job: RetentionJob, scope: JobScope, now: datetime) -> LiveTotals:
+        """Returns how many artifacts exist in the namespaces of a job, and their bytes.
+
+        Expired artifacts that are not removed yet count only if the job may remove them.
+        """
         total = LiveTotals()
         async for namespace in self._namespaces(scope.namespace):
-            total += await self._live_of(namespace)
+            total += await self._live_of(namespace, job, now)
         return total
 
     def _mask(self, namespace: str | None, session: str) -> str:
@@ -118,7 +124,7 @@ class PlanRetention:
         An eviction removes this artifact and all artifacts that were read earlier; the rest fits the scope's limits.
         """
         namespace = scope.namespace or ""
-        live = await self._live_of(namespace)
+        live = await self._live_of(namespace, RetentionJob.EVICT, moment)
         bytes_over = 0 if scope.max_bytes is None else live.bytes - scope.max_bytes
         artifacts_over = 0 if scope.max_artifacts is None else live.artifacts - scope.max_artifacts
         last = (_NEVER, 0)
@@ -143,7 +149,7 @@ class PlanRetention:
         total, criteria = LiveTotals(), plan_draft.criteria
         waiting: list[PlanPart] = []
         async for namespace in self._namespaces(criteria.namespace):
-            total += await self._live_of(namespace)
+            total += await self._live_of(namespace, criteria.job, criteria.moment)
             builder.held += await self.retention.count_held(namespace, criteria, criteria.moment)
             if criteria.job is RetentionJob.EXPIRE:
                 first = await self.retention.first_expired(namespace, criteria.moment)
@@ -173,10 +179,10 @@ class PlanRetention:
             if sample is not None
         ]
 
-    async def _live_of(self, namespace: str) -> LiveTotals:
-        total, after = LiveTotals(), 0
+    async def _live_of(self, namespace: str, job: RetentionJob, now: datetime) -> LiveTotals:
+        total, after, live_at = LiveTotals(), 0, now if job in LIVE_ONLY else _NEVER
         while True:
-            live, last = await self.retention.live(namespace, after=after, limit=_COUNTED_ROWS)
+            live, last = await self.retention.live(namespace, live_at, after=after, limit=_COUNTED_ROWS)
             total += live
             if last is None:
                 return total

@@ -95,7 +95,9 @@ class RunRetention:
             for part in range(plan_record.parts):
                 remaining += await self.retention.part_left(plan_record.id, part, now)
             check_still(plan, remaining.artifacts, remaining.bytes)
-            check_share(plan, (await self.plan.live(plan.scope)).bytes, confirm=confirm)
+            # Both sides of the share are counted now: what has expired since the plan is in neither of them.
+            live = await self.plan.live(plan.job, plan.scope, now)
+            check_share(replace(plan, bytes=remaining.bytes), live.bytes, confirm=confirm)
         new = begin_run(f"run_{self.new_id()}", plan.job.value, plan.scope, By.of(caller), now)
         run = replace(new, plan=digest, planned=plan.artifacts)
         # A maintenance job never renews its lease, so the lease must be long enough for the whole job.
