@@ -5,6 +5,7 @@ import contextlib
 import sqlite3
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import UNSET
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, DeclaredMetadata, Gone
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.event import Event, UsageDelta, first_number
 from coatcheck.core.policies.policy import Policy, PolicyScope
 from coatcheck.core.retention.audit import Hold
 from coatcheck.core.retention.jobs import WHOLE_STORE, RetentionJob, RetentionRun, RunOutcome, begin_run
@@ -20,6 +22,7 @@ from coatcheck.core.retention.plan import ArtifactGroup, PlanBuilder, RetentionC
 from coatcheck.ports.artifacts import PatchArtifact
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import PlaceHold
+from coatcheck.ports.keys import AddSessionUsage
 from coatcheck.ports.retention import BeginRun, KeptPlan
 from contract.sample_changes import number_of, store
 from retention.retention_harness import ALICE, EVERYONES, RetentionHarness, harness_on
@@ -215,6 +218,29 @@ async def test_an_eviction_takes_the_least_recently_read_down_to_the_limit_and_n
     assert await harness.catalog.find("acme", old[0], harness.clock.now()) == Gone(
         id=ids.render(old[0]), reason="evicted", at=harness.clock.now(), tool_name=None, session="s"
     )
+
+
+@pytest.mark.parametrize("scope", [{"session": "s"}, {}])
+async def test_a_session_that_a_plan_deletes_leaves_no_account_and_no_events(
+    harness: RetentionHarness, scope: dict[str, str]
+) -> None:
+    await _filled(harness, 600, session="s")
+    await _filled(harness, 1, session="t")
+    spent = UsageDelta(artifacts=1, raw_tokens=5)
+    moment = harness.clock.now()
+    search: dict[str, Any] = {"namespace": "acme", "artifact": None, "action": "search", "key_id": "key_1", "tokens": 9}
+    events = tuple(Event(number=first_number(moment) + i, session="st"[i], **search) for i in range(2))
+    accounts = (("acme", "s", spent), ("acme", "t", spent), ("other", "s", spent))
+    await harness.catalog.commit(AddSessionUsage(batch=1, at=moment, sessions=accounts, events=events))
+    plan = await harness.plan(RetentionJob.SESSION if scope else RetentionJob.NAMESPACE, namespace="acme", **scope)
+    later = await harness.store(b"posted after the plan", session="t")
+    await harness.apply(plan, confirm=True)
+    assert later in await harness.there()
+    assert await harness.catalog.session_usage("acme", "s") is None
+    for namespace, session in (("acme", "t"), ("other", "s")):
+        assert await harness.catalog.session_usage(namespace, session) is not None
+    listed = await harness.catalog.events("acme", session=None, artifact=None, before=None, limit=9)
+    assert [event.session for event in listed] == ["t"]
 
 
 async def test_what_has_expired_counts_neither_for_an_eviction_nor_for_a_confirmation(

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from coatcheck.adapters.sql import rows
-from coatcheck.adapters.sql.changes import audit, holds
+from coatcheck.adapters.sql.changes import audit, holds, session_usage
 from coatcheck.adapters.sql.changes.tombstone import (
     ARTIFACT_ROW,
     ArtifactRow,
@@ -171,6 +171,8 @@ _REASONS: Final[dict[RetentionJob, Reason]] = {
     RetentionJob.NAMESPACE: "deleted",
     RetentionJob.LOST: "deleted",
 }
+_DELETING: Final = frozenset({RetentionJob.SESSION, RetentionJob.NAMESPACE})
+"""Jobs that delete sessions with their accounts and events; others make room, or remove what is of no use."""
 
 
 def apply_begin_run(conn: Connection, change: BeginRun) -> RetentionRun:
@@ -228,6 +230,8 @@ def apply_batch(conn: Connection, change: RemoveBatch) -> BatchResult | None:
     reason = _REASONS[RetentionJob(run.job)]
     by = By(run.actor, run.key_id, run.id)
     tombstone(conn, artifact_rows, Removal(reason, change.now, change.tombstone_until, by, change.tombstone_lives))
+    if criteria.job in _DELETING:
+        _drop_ended_sessions(conn, values["namespace"], artifact_rows, change.now)
     counts = _counts(artifact_rows, change.now)
     moved = msgspec.structs.replace(
         run,
@@ -244,6 +248,14 @@ def apply_batch(conn: Connection, change: RemoveBatch) -> BatchResult | None:
     place = {"next_part": row.next_part + 1, "worker": change.worker, "lease_until": change.lease_until}
     conn.execute(update(runs).where(runs.c.id == run.id), rows.values_of(moved) | place)
     return BatchResult(moved, more=row.next_part + 1 < row.parts)
+
+
+def _drop_ended_sessions(conn: Connection, namespace: str, artifact_rows: list[ArtifactRow], now: datetime) -> None:
+    """Deletes the accounts and events of the sessions of removed artifacts that have no live artifact any more."""
+    sessions = {row.session for row in artifact_rows if row.session is not None}
+    mine = (artifacts.c.namespace == namespace, artifacts.c.session.in_(sessions))
+    left = conn.scalars(select(artifacts.c.session).where(*mine, is_live()).distinct(), {"now": now}).all()
+    session_usage.drop_sessions(conn, namespace, sessions.difference(left))
 
 
 def _counts(artifact_rows: list[ArtifactRow], now: datetime) -> dict[str, Any]:

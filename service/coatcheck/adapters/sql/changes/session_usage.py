@@ -5,7 +5,7 @@ are stored for each namespace and for all namespaces together, and are deleted w
 added. They are deleted with their artifact or session, when they are too old, or when there are too many.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Any, Final
@@ -110,10 +110,13 @@ def account_of(row: Sequence[Any]) -> SessionUsage:
     return SessionUsage(spent=UsageDelta(**dict(zip((*SUMS, *GAUGES), spent, strict=True))), since=since, at=at)
 
 
-def drop_session(conn: Connection, namespace: str, session: str) -> None:
-    """Deletes the account and the events of a session that is being deleted."""
+def drop_sessions(conn: Connection, namespace: str, sessions: Collection[str]) -> None:
+    """Deletes the accounts and the events of sessions that are being deleted."""
+    # Accounts are locked in the order in which `apply_add` locks them.
+    locked = select(_ACCOUNT.session).where(_ACCOUNT.namespace == namespace, _ACCOUNT.session.in_(sessions))
+    conn.execute(locked.order_by(_ACCOUNT.session).with_for_update()).all()
     for table in (session_usage, events):
-        conn.execute(delete(table).where(table.c.namespace == namespace, table.c.session == session))
+        conn.execute(delete(table).where(table.c.namespace == namespace, table.c.session.in_(sessions)))
 
 
 def drop_some(conn: Connection, namespace: str, limit: int) -> None:

@@ -183,7 +183,7 @@ def apply_delete_session(conn: Connection, change: DeleteSession) -> int | HoldC
     mine = (artifacts.c.namespace == change.namespace, artifacts.c.session == change.session)
     statement = select(*ARTIFACT_ROW).where(*mine, is_live(), holds.is_not_held()).order_by(artifacts.c.seq)
     rows = read_rows(conn, statement.limit(change.limit).with_for_update(), now=change.now)
-    session_usage.drop_session(conn, change.namespace, change.session)
+    session_usage.drop_sessions(conn, change.namespace, [change.session])
     return tombstone(conn, rows, Removal("session_deleted", change.now, change.tombstone_until, change.by))
 
 
