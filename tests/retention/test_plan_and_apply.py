@@ -415,6 +415,20 @@ async def test_what_was_posted_again_meanwhile_is_left_as_it_is(harness: Retenti
     assert await harness.bytes_of(number) == b"the same\n"
 
 
+async def test_the_undo_of_a_run_leaves_what_somebody_removed_again_later(harness: RetentionHarness) -> None:
+    number, other = await harness.store(b"the same\n", session="s"), await harness.store(b"other\n", session="s")
+    run = await harness.apply(await harness.plan(RetentionJob.SESSION, namespace="acme", session="s"), confirm=True)
+    assert await harness.store(b"the same\n", session="s") == number
+    await harness.forget(_CALLER, number)
+    undone = await harness.undo.run(EVERYONES, run.id, ttl=None)
+    assert (undone.restored, [(each.id, each.code) for each in undone.failed]) == (
+        (ids.render(other),),
+        [(ids.render(number), "artifact_gone")],
+    )
+    undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=None)
+    assert undone.restored == (ids.render(number),)
+
+
 async def test_a_paused_job_waits_and_says_so(harness: RetentionHarness) -> None:
     await _filled(harness, 3, ttl=60)
     harness.clock.forward(seconds=100)

@@ -255,7 +255,8 @@ class UndoRemoval:
         return CoatcheckError(
             Code.ARTIFACT_GONE,
             f"It cannot be restored: no artifact with this ID was removed within the last {seconds} "
-            "(COATCHECK_GRACE_SECONDS), or its bytes have been swept already.",
+            "(COATCHECK_GRACE_SECONDS), or its bytes have been swept already, or it was removed again later (undo that "
+            "removal, by the artifact's ID).",
         )
 
 

@@ -37,11 +37,14 @@ def apply_restore(conn: Connection, change: RestoreArtifact) -> IngestResult | U
     if len(take_intents(conn, copies)) < len(copies):
         return UploadFenced()
     here = (artifacts.c.namespace == change.namespace, artifacts.c.number == change.number)
-    # Somebody else may have restored the artifact, or the removal may be too old to be undone, since the sweep may have
-    # deleted the bytes. Then nothing points at the copies, and they are swept. Because of the lock, two undos of one
-    # removal are carried out one after the other.
+    # Somebody else may have restored the artifact; or it was posted and removed again, and only that later removal can
+    # be undone; or the removal may be too old, since the sweep may have deleted the bytes. Then nothing points at the
+    # copies, and they are swept. Because of the lock, two undos of one removal are carried out one after the other.
     mine = (removed.c.seq == change.seq, removed.c.namespace == change.namespace, removed.c.number == change.number)
-    undoable = select(removed).where(*mine, removed.c.removed_at > change.since).with_for_update()
+    again = removed.alias("again").c
+    same = (again.namespace == change.namespace, again.number == change.number)
+    later = select(again.seq).where(*same, again.seq > change.seq).exists()
+    undoable = select(removed).where(*mine, removed.c.removed_at > change.since, ~later).with_for_update()
     removed_row = conn.execute(undoable).mappings().first()
     there = conn.execute(rows.ARTIFACTS.where(*here)).first()
     if removed_row is None or there is not None:
