@@ -140,6 +140,28 @@ async def test_a_shard_that_another_made_is_still_synced_before_it_is_trusted(tm
     assert "syncdir blobs" in files.calls
 
 
+@pytest.mark.parametrize("is_top_gone", [False, True])
+async def test_a_shard_that_vanished_is_made_and_synced_again_unless_all_blobs_vanished(
+    tmp_path: Path, is_top_gone: bool
+) -> None:
+    files, name = FaultyFileSystem(), blob_id(1)
+    top, shard = tmp_path / "blobs", name[-2:]
+    with ThreadPoolExecutor(1) as pool:
+        store = FileBlobStore(tmp_path, pool, files)
+        await store_blob(store, name, b"one")
+        assert await store.remove("acme", name)
+        (top / shard).rmdir()
+        if is_top_gone:
+            top.rmdir()
+        files.calls.clear()
+        assert (await failure_of(store_blob(store, name, b"two")) is None) != is_top_gone
+    assert top.exists() != is_top_gone
+    if not is_top_gone:
+        calls = [call for call in files.calls if not call.startswith("size")]
+        assert calls[:4] == ["create", f"mkdir {shard}", "syncdir blobs", "create"]
+        assert (top / shard / name).exists()
+
+
 async def test_a_large_blob_is_flushed_while_it_is_written(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         files = FaultyFileSystem()

@@ -201,10 +201,16 @@ class FileBlobStore:
     def _open(self, path: str) -> int:
         shard = path.rpartition("/")[0]
         with storage_errors(FileExistsError):
-            if shard not in self._shards:
-                self._files.make_directory(shard)
-                self._files.sync_directory(self._top)
-                self._shards.add(shard)
+            if shard in self._shards:
+                with contextlib.suppress(FileNotFoundError):
+                    return self._files.create(path)
+                # Somebody has removed the directory. It is made again only if `blobs` still exists: a volume that is
+                # not mounted any more must not be replaced by a directory.
+                self._files.size(self._top)
+                self._shards.discard(shard)
+            self._files.make_directory(shard)
+            self._files.sync_directory(self._top)
+            self._shards.add(shard)
             return self._files.create(path)
 
     def _discard(self, path: str, opening: "asyncio.Future[int]") -> None:
