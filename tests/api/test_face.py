@@ -1,4 +1,6 @@
 import asyncio
+import base64
+import json
 import logging
 import re
 from typing import Any
@@ -69,6 +71,36 @@ async def test_a_misspelt_filter_lists_nothing(client: httpx.AsyncClient, query:
     answer = await client.get(f"/v1/artifacts?{query}")
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
     assert answer.json()["field"] == query.partition("=")[0]
+
+
+@pytest.mark.parametrize(
+    ("operation", "body"),
+    [
+        *((f"GET /v1/admin/audit?{name}=a%00", None) for name in ("run", "action")),
+        *(
+            (f"{operation}?{name}=a%00", None)
+            for operation in ("DELETE /v1/admin/policies", "GET /v1/admin/policies/history")
+            for name in ("session", "tool", "label")
+        ),
+        ("GET /v1/admin/retention/runs?job=%00a", None),
+        ("GET /v1/admin/retention/runs/a%00b", None),
+        ("PATCH /v1/admin/namespaces/a%00b", {"disabled": True}),
+        ("POST /v1/admin/retention/undo", {"run": "a\0b"}),
+    ],
+)
+async def test_a_name_with_nul_is_refused_before_it_is_looked_up(
+    client: httpx.AsyncClient, operation: str, body: dict[str, object] | None
+) -> None:
+    method, path = operation.split()
+    answer = await client.request(method, path, json=body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+    assert answer.json()["field"] in {"run", "action", "session", "tool", "label", "job", "run_id", "namespace"}
+
+
+async def test_a_forged_cursor_with_nul_is_refused(client: httpx.AsyncClient) -> None:
+    cursor = base64.urlsafe_b64encode(json.dumps([1, "a\0"]).encode()).decode()
+    answer = await client.get("/v1/admin/retention/runs", params={"cursor": cursor})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_cursor")
 
 
 async def test_a_query_string_that_is_no_utf8_and_a_foreign_cursor_are_refused(client: httpx.AsyncClient) -> None:

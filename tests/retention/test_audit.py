@@ -93,6 +93,13 @@ async def test_the_schedule_prunes_lines_that_are_too_old_and_a_plan_counts_them
     assert [line.at for line in await harness.audit_lines(action="artifact")] == [START + timedelta(days=2)]
 
 
+async def test_signs_of_patterns_in_an_action_are_literal(harness: RetentionHarness) -> None:
+    await harness.forget(CALLER, await harness.store(b"x"))
+    assert await harness.audit_lines(action="artifact")
+    for action in ("%", "artifac_", "%t"):
+        assert await harness.audit_lines(action=action) == []
+
+
 async def test_lines_written_after_all_others_were_pruned_are_found(harness: RetentionHarness) -> None:
     await harness.forget(CALLER, await harness.store(b"first"))
     harness.clock.forward(days=AUDIT_LIFE.days + 1)

@@ -233,7 +233,8 @@ TextTokens = Annotated[int, Meta(ge=0, description="Tokens of `text` in o200k_ba
 Text = Annotated[str, Meta(description="Exactly what to put into the tool result.")]
 Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Maximum number of items on a page.")]
 Cursor = Annotated[str, Meta(description="`next` of the previous page.")]
-Name = Annotated[str, Meta(min_length=1, max_length=MAX_VALUE_CHARS)]
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_VALUE_CHARS, pattern="^[^\\u0000]*$")]
+"""A name to look for. PostgreSQL takes no text with U+0000."""
 MAX_SEQ: Final = 2**63 - 1
 """Maximum sequence number of a row: the largest integer that the databases can store."""
 NamespaceName = Annotated[

@@ -131,7 +131,7 @@ def read_cursor(text: str | None) -> tuple[datetime, str] | None:
     try:
         padded = text.encode("ascii") + b"=" * (-len(text) % 4)
         # Several runs may begin in the same microsecond, so the position includes the ID.
-        microseconds, run_id = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=tuple[int, str])
+        microseconds, run_id = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=tuple[int, Name])
         return _EPOCH + timedelta(microseconds=microseconds), run_id
     except (ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise CoatcheckError(

@@ -22,7 +22,7 @@ from coatcheck.api.http.access import ADMIN
 from coatcheck.api.http.body import body_too_large, content_length, open_body
 from coatcheck.api.http.json_body import decode
 from coatcheck.api.http.limits import KIB, MemoryReservation, RequestLimits
-from coatcheck.api.http.request_parts import EmptyQuery, caller, read_query, require_json
+from coatcheck.api.http.request_parts import EmptyQuery, caller, read_query, refuse_nul, require_json
 from coatcheck.api.services import RouteContext, Services
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import Code
@@ -194,6 +194,7 @@ class Route:
 
         async def handle(request: Request[Any, Any, Any], context: NamedDependency[RouteContext]) -> Response[bytes]:
             path_values = {name: str(request.path_params[name]) for name in parameters}
+            refuse_nul(path_values)
             return _response(
                 await self._call_function(RouteCall(request.scope, request.receive, context), path_values), status
             )

@@ -6,7 +6,7 @@ everything.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Final, TypeVar, cast, get_args, get_type_hints
@@ -170,6 +170,17 @@ def require_json(scope: Scope, *others: str) -> None:
             f"Content-Type must be {accepted}. To post a payload unchanged, use /v1/artifacts/raw.",
             accepted=accepted,
         )
+
+
+def refuse_nul(path_values: Mapping[str, str]) -> None:
+    """Refuses path parameters with U+0000, which is in no name or ID, and which PostgreSQL takes in no text.
+
+    Raises:
+        CoatcheckError: `invalid_request`, which names the parameter.
+    """
+    for name, value in path_values.items():
+        if "\0" in value:
+            raise CoatcheckError(Code.INVALID_REQUEST, f"'{name}' in the path contains U+0000.", field=name)
 
 
 T = TypeVar("T", bound=msgspec.Struct)

@@ -21,7 +21,7 @@ from coatcheck.api.http.error_table import TABLE
 from coatcheck.api.http.exchange import set_route
 from coatcheck.api.http.problems import Problem, members, render
 from coatcheck.api.http.rates import set_allowance
-from coatcheck.api.http.request_parts import field
+from coatcheck.api.http.request_parts import field, refuse_nul
 from coatcheck.api.page import artifact, artifacts, keys, overview, policies, retention, sessions
 from coatcheck.api.page.call import (
     Elsewhere,
@@ -149,6 +149,7 @@ class Page:
         try:
             if not route.keyless:
                 self._let_in(route, call.scope, call.who)
+            refuse_nul(path_values)
             answer = await route.function(call, **path_values)
         except CoatcheckError as error:
             # A page that needs no key does not show its form again: a refused sign-in must not repeat the typed key.

@@ -273,7 +273,8 @@ def find_lines(
     if before is not None:
         statement = statement.where(audit_log.c.seq < before)
     if action is not None:
-        statement = statement.where(or_(audit_log.c.action == action, audit_log.c.action.startswith(f"{action}.")))
+        begins = audit_log.c.action.startswith(f"{action}.", autoescape=True)
+        statement = statement.where(or_(audit_log.c.action == action, begins))
     filtered = rows.where_given(statement, {audit_log.c.namespace: namespace, audit_log.c.run_id: run_id})
     return [_line(row) for row in conn.execute(filtered)]
 
