@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
+from coatcheck_client.contract.json_values import unique_members
 from coatcheck_client.wire import mended
 
 
@@ -53,17 +54,11 @@ def as_json(value: object) -> bytes:
         Exception: if JSON cannot represent it, or whatever the value's own code raises.
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_json)
-    json.loads(mended(text), object_pairs_hook=_require_distinct)
+    json.loads(mended(text), object_pairs_hook=unique_members)
     try:
         return text.encode()
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can only contain as an escape
         return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_json).encode()
-
-
-def _require_distinct(members: list[tuple[str, object]]) -> None:
-    """Raises ValueError for an object in which a name occurs twice: readers of JSON keep only one of its members."""
-    if len(dict(members)) < len(members):
-        raise ValueError("several keys of a mapping are the same name in JSON, such as 1 and '1'")
 
 
 def _json(value: object) -> object:

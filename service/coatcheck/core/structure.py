@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.text.json_skeleton import find_complete_part
 from coatcheck.core.text.scan import BlockPattern
+from coatcheck_client.contract.json_values import unique_members
 
 _BOM: Final = b"\xef\xbb\xbf"
 START_BYTES: Final = 64 * 1024
@@ -40,18 +41,6 @@ _MIN_SHARE: Final = 0.5
 _SMALL: Final = 64
 """Minimum bytes of such a document: a smaller one is worth no more than the text around it."""
 _FAULT_AT: Final = re.compile(r"\(byte (\d+)\)")
-
-
-def unique_members(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Returns the members of a JSON object.
-
-    Raises:
-        ValueError: two members have the same name. Decoders would keep only the last of them.
-    """
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise ValueError
-    return members
 
 
 _decode_unique: Final = json.JSONDecoder(

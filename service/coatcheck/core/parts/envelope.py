@@ -18,7 +18,8 @@ from msgspec import Struct
 
 from coatcheck.core.parts.blobs import name_blobs
 from coatcheck.core.parts.fields import find_fields, has_field
-from coatcheck.core.structure import JSON_FAULTS, has_unique_names, unique_members
+from coatcheck.core.structure import JSON_FAULTS, has_unique_names
+from coatcheck_client.contract.json_values import unique_members
 
 _MAX_DEPTH: Final = 8
 """Maximum depth of envelopes inside envelopes, and of nested containers inside an envelope, that are opened."""
